@@ -1,0 +1,300 @@
+//! The journal: the same records, one per line, valid after every line. Segments of a running recording are journals.
+
+use std::path::Path;
+
+use super::document::fields;
+use super::head::{Head, Process, object, read_process};
+use super::model::{Cassette, Timing, check_format, fault};
+use super::record::{Defaults, Fault, Record, push_millis};
+use crate::error::{Error, Result};
+use crate::jsonrpc::scan::{Members, Span, value_end};
+use crate::jsonrpc::string;
+
+/// Reads a journal, or several one after the other.
+pub fn read(path: &Path, text: String) -> Result<Cassette> {
+    read_lines(path, text, false)
+}
+
+/// Reads a segment as far as it can be read: a damaged line costs that line, never the recording.
+pub fn salvage(path: &Path) -> Result<Cassette> {
+    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    read_lines(path, text, true)
+}
+
+fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut warnings = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let end = memchr::memchr(b'\n', text.as_bytes().get(at..).unwrap_or(&[])).map(|found| at + found);
+        let line = Span::new(at, end.unwrap_or(text.len()));
+        at = line.end + 1;
+        // A torn line must not be completed by what follows it.
+        let up_to_here = text.get(..line.end).unwrap_or(&text);
+        let read = line_of(up_to_here, line).and_then(|kind| take(path, up_to_here, line, &kind, &mut parts));
+        match read {
+            Ok(()) => {}
+            Err(_) if end.is_none() && !parts.is_empty() => {
+                warnings.push(format!("{}: the last line is torn and was left out", path.display()));
+            }
+            Err(error) if salvaging => {
+                warnings.push(format!("{} (left out)", fault(path, &text, &error, None)));
+            }
+            Err(error) => return Err(fault(path, &text, &error, None)),
+        }
+        if let Some(format) = parts.last_mut().and_then(|part| part.format.take()) {
+            check_format(path, &text, format)?;
+        }
+    }
+    let mut cassette = Cassette::default();
+    for mut part in parts {
+        if !part.finished {
+            part.mark_killed();
+            warnings.push(format!(
+                "{}: the recording of {} has no end: its recorder was killed, or still runs",
+                path.display(),
+                part.head.servers.first().map_or("a server", |(name, _)| name)
+            ));
+        }
+        // Spans of all parts belong to the one text, so parts are merged without theirs.
+        let part =
+            Cassette { head: part.head, records: part.records, timing: Timing::Known, ..Cassette::default() };
+        cassette.merge(part);
+    }
+    cassette.text = text;
+    cassette.warnings = warnings;
+    Ok(cassette)
+}
+
+#[derive(Default)]
+struct Part {
+    head: Head,
+    names: Vec<String>,
+    records: Vec<Record>,
+    format: Option<Span>,
+    latest: u64,
+    finished: bool,
+}
+
+impl Part {
+    fn mark_killed(&mut self) {
+        let Some((server, _)) = self.head.servers.first() else { return };
+        self.head.processes.push(Process {
+            server: server.clone(),
+            conn: self.head.conn,
+            killed: true,
+            ..Process::default()
+        });
+    }
+}
+
+enum Line {
+    Blank,
+    Head,
+    End(Span),
+    Record,
+}
+
+fn line_of(text: &str, line: Span) -> std::result::Result<Line, Fault> {
+    let content = line.of(text);
+    if content.trim().is_empty() {
+        return Ok(Line::Blank);
+    }
+    let start = line.start + (content.len() - content.trim_start().len());
+    let mut members = Members::of(text, start)
+        .ok_or_else(|| Fault { at: start, what: "expected a record, an object in braces".to_owned() })?;
+    let Some((name, value)) = members.next_name()? else {
+        return Err(Fault { at: start, what: "expected a record, a head or an end".to_owned() });
+    };
+    Ok(match name.of(text) {
+        "\"mcpreel\"" | "\"journal\"" => Line::Head,
+        "\"end\"" if text.as_bytes().get(value) == Some(&b'{') => {
+            Line::End(Span::new(value, value_end(text, value)?))
+        }
+        _ => Line::Record,
+    })
+}
+
+fn take(
+    path: &Path,
+    text: &str,
+    line: Span,
+    kind: &Line,
+    parts: &mut Vec<Part>,
+) -> std::result::Result<(), Fault> {
+    if matches!(kind, Line::Head) {
+        let mut part = Part::default();
+        read_members(text, line.start, |name, value| match name {
+            "mcpreel" => {
+                part.format = Some(value);
+                Ok(())
+            }
+            "journal" => Ok(()),
+            _ => part.head.read(name, text, value),
+        })?;
+        part.names = part.head.names();
+        parts.push(part);
+        return Ok(());
+    }
+    let Some(part) = parts.last_mut() else {
+        let what = format!("{} must start with a journal's head", path.display());
+        return if matches!(kind, Line::Blank) { Ok(()) } else { Err(Fault { at: line.start, what }) };
+    };
+    match kind {
+        Line::End(value) => {
+            read_end(text, *value, &mut part.head)?;
+            part.finished = true;
+        }
+        Line::Record => {
+            let single = (part.names.len() == 1).then_some(0);
+            let defaults = Defaults { servers: &part.names, conn: part.head.conn, server: single };
+            let (mut record, end) = Record::parse(text, line.start, &defaults)?;
+            if !Span::new(end, line.end).of(text).trim().is_empty() {
+                return Err(Fault { at: end, what: "expected the end of the line".to_owned() });
+            }
+            // A clock that was set back must not reorder a journal.
+            part.latest = part.latest.max(record.at);
+            record.at = part.latest;
+            part.records.push(record);
+        }
+        Line::Blank | Line::Head => {}
+    }
+    Ok(())
+}
+
+fn read_members(
+    text: &str,
+    start: usize,
+    mut each: impl FnMut(&str, Span) -> std::result::Result<(), Fault>,
+) -> std::result::Result<(), Fault> {
+    let start = crate::jsonrpc::scan::skip_space(text.as_bytes(), start);
+    let mut members = Members::of(text, start)
+        .ok_or_else(|| Fault { at: start, what: "expected an object in braces".to_owned() })?;
+    while let Some((name, value)) = members.next()? {
+        each(&string::decode(name.of(text)), value)?;
+    }
+    Ok(())
+}
+
+/// The facts that were known only at the end overlay the head.
+fn read_end(text: &str, value: Span, head: &mut Head) -> std::result::Result<(), Fault> {
+    read_members(text, value.start, |name, value| match name {
+        "reason" => Ok(()),
+        "process" => {
+            head.processes.push(read_process(text, value)?);
+            Ok(())
+        }
+        _ => head.read(name, text, value),
+    })
+}
+
+/// The first line of a journal, with its line end.
+#[must_use]
+pub fn head_line(head: &Head) -> String {
+    let mut members =
+        vec![("mcpreel".to_owned(), super::FORMAT.to_string()), ("journal".to_owned(), "true".to_owned())];
+    members.extend(head.fields());
+    object(members) + "\n"
+}
+
+/// The last line of a journal, with its line end: why it ended, and the facts that overlay its head.
+#[must_use]
+pub fn end_line(reason: &str, overlay: Vec<(String, String)>) -> String {
+    let mut members = vec![("reason".to_owned(), string::encode(reason))];
+    members.extend(overlay);
+    format!("{{\"end\":{}}}\n", object(members))
+}
+
+/// Writes a whole cassette as one journal.
+#[must_use]
+pub fn write(cassette: &Cassette) -> String {
+    let mut out = String::with_capacity(cassette.text.len() + 1024);
+    out.push_str(&head_line(&cassette.head));
+    let single = cassette.head.servers.len() == 1;
+    for record in &cassette.records {
+        out.push('{');
+        if cassette.timing == Timing::Known {
+            out.push_str("\"at\":");
+            push_millis(&mut out, record.at);
+            out.push(',');
+        }
+        for (index, (name, value)) in fields(cassette, record, single).into_iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            out.push_str(&string::encode(name));
+            out.push(':');
+            crate::jsonrpc::pretty::pack(&value, Span::new(0, value.len()), &mut out);
+        }
+        out.push_str("}\n");
+    }
+    out.push_str(&end_line("converted", Vec::new()));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    const HEAD: &str = r#"{"mcpreel":1,"journal":true,"recorded_at":"2026-11-29T20:33:00.000100Z","recorder":"mcpreel 0.1.0","servers":{"a":{"transport":"stdio"}}}"#;
+    const PING: &str = r#"{"at":1.5,"from":"client","payload":{"jsonrpc":"2.0","id":1,"method":"ping"}}"#;
+    const END: &str = r#"{"end":{"reason":"client_closed","servers":{"a":{"transport":"stdio","protocol":["2025-11-25"]}},"process":{"server":"a","exit":{"code":0}}}}"#;
+
+    fn parsed(lines: &[&str], tail: &str) -> Result<Cassette> {
+        let text = lines.join("\n") + "\n" + tail;
+        Cassette::parse(&PathBuf::from("c.jsonl"), text.into_bytes())
+    }
+
+    #[test]
+    fn a_journal_is_read_and_its_end_overlays_the_head() {
+        let cassette = parsed(&[HEAD, PING, END], "").unwrap();
+        assert_eq!(cassette.records.len(), 1);
+        assert_eq!(cassette.head.servers[0].1.protocol, ["2025-11-25"]);
+        assert_eq!(cassette.head.processes.len(), 1);
+        assert!(cassette.warnings.is_empty());
+        let text = write(&cassette);
+        let again = Cassette::parse(&PathBuf::from("c.jsonl"), text.clone().into_bytes()).unwrap();
+        assert_eq!(write(&again), text);
+    }
+
+    #[test]
+    fn a_torn_tail_is_left_out_with_a_warning() {
+        for cut in 1..PING.len() {
+            let cassette = parsed(&[HEAD, PING], &PING[..cut]).unwrap();
+            assert_eq!(cassette.records.len(), 1, "{cut}");
+            assert!(cassette.warnings.iter().any(|text| text.contains("torn")));
+            assert!(cassette.head.processes[0].killed);
+        }
+        assert_eq!(parsed(&[HEAD, PING], PING).unwrap().records.len(), 2);
+        assert!(parsed(&[HEAD, "{\"from\":", PING], "").unwrap_err().to_string().contains("line 2"));
+    }
+
+    #[test]
+    fn several_journals_are_one_cassette_in_order_of_time() {
+        let later = HEAD
+            .replace("20:33:00.000100", "20:33:00.001100")
+            .replace("\"servers\"", "\"conn\":1,\"servers\"");
+        let early = PING.replace("1.5", "0.2");
+        let cassette = parsed(&[HEAD, PING, END, &later, &early, END], "").unwrap();
+        assert_eq!(
+            cassette.records.iter().map(|record| (record.conn, record.at)).collect::<Vec<_>>(),
+            [(1, 1200), (0, 1500)]
+        );
+    }
+
+    #[test]
+    fn faults_name_file_and_line() {
+        for (lines, what) in [
+            (&[PING, HEAD][..], "is not a cassette"),
+            (&[HEAD, "7"], "line 2"),
+            (&[HEAD, "{}"], "line 2"),
+            (&["{\"mcpreel\":9,\"journal\":true}"], "newer"),
+        ] {
+            let error = parsed(lines, "").unwrap_err();
+            assert!(error.to_string().contains(what), "{lines:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Making a cassette out of segments, and writing finished files.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use super::head::Head;
+use super::model::Cassette;
+use super::record::Side;
+use super::segments::{Documents, MergeJob, Merged, SegmentInfo, resolve};
+use super::{compare, document, journal, record};
+use crate::error::{Error, Result};
+use crate::jsonrpc::message::Shape;
+use crate::mcp;
+
+/// From this many bytes of records on, a document is written as a journal: nobody reviews it, and it must be written
+/// in the second that some clients leave us.
+pub const DOCUMENT_LIMIT: u64 = 64 << 20;
+
+/// What knows the content of cassettes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Files;
+
+impl Documents for Files {
+    fn only_probes(&self, cassette: &Path) -> Result<bool> {
+        Ok(is_only_probes(&Cassette::read(cassette)?))
+    }
+
+    fn conns(&self, cassette: &Path, server: &str) -> Result<u32> {
+        let cassette = Cassette::read(cassette)?;
+        let recorded = cassette.records.iter().filter(|record| cassette.server_name(record) == server);
+        let processes = cassette.head.processes.iter().filter(|process| process.server == server);
+        let conns = recorded.map(|record| record.conn).chain(processes.map(|process| process.conn));
+        Ok(conns.max().map_or(0, |conn| conn + 1))
+    }
+
+    fn merge(&self, job: &MergeJob<'_>) -> Result<Merged> {
+        let size: u64 =
+            job.segments.iter().filter_map(|segment| fs::metadata(&segment.path).ok()).map(|m| m.len()).sum();
+        let exists = job.cassette.exists();
+        if size > DOCUMENT_LIMIT {
+            return write_journal(job, exists);
+        }
+        let mut new = Cassette::default();
+        for segment in job.segments {
+            new.merge(journal::salvage(&segment.path)?);
+        }
+        if new.records.is_empty() {
+            return Ok(Merged::Nothing);
+        }
+        if exists && is_only_probes(&new) {
+            return Ok(Merged::OnlyProbes);
+        }
+        if is_journal(job.cassette) {
+            let unchanged = exists && !job.continues && compare::same(&Cassette::read(job.cassette)?, &new);
+            return if unchanged { Ok(Merged::Unchanged) } else { write_journal(job, exists) };
+        }
+        if exists {
+            let mut old = Cassette::read(job.cassette)?;
+            if job.continues {
+                old.merge(new);
+                new = old;
+            } else if compare::same(&old, &new) {
+                return Ok(Merged::Unchanged);
+            } else {
+                keep_what_was_written_by_hand(&old.head, &mut new.head);
+            }
+        }
+        let started = super::clock::parse(&new.head.recorded_at).unwrap_or(0);
+        new.head.recorded_at = super::clock::from_micros(started, false);
+        write_temp(job.temp, document::write(&new).as_bytes())?;
+        commit(job.temp, job)
+    }
+}
+
+/// Whether a file name asks for a journal.
+#[must_use]
+pub fn is_journal(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"))
+}
+
+/// Whether a recording holds nothing but what clients send before they decide to stay.
+#[must_use]
+pub fn is_only_probes(cassette: &Cassette) -> bool {
+    cassette.records.iter().filter(|record| record.from == Side::Client).all(|record| match record.view() {
+        Some(view) if matches!(view.shape, Shape::Request | Shape::Notification) => {
+            mcp::is_probe(&view.method_name(&cassette.text))
+        }
+        Some(view) => view.shape == Shape::Response,
+        None => true,
+    })
+}
+
+/// Labels, matching rules and unknown fields are the user's: a new recording keeps them.
+fn keep_what_was_written_by_hand(old: &Head, new: &mut Head) {
+    new.labels = new.labels.take().or_else(|| old.labels.clone());
+    new.matching = new.matching.take().or_else(|| old.matching.clone());
+    for field in &old.extra {
+        if !new.extra.iter().any(|(name, _)| *name == field.0) {
+            new.extra.push(field.clone());
+        }
+    }
+}
+
+/// Strings the segments together without reading what is in them.
+fn write_journal(job: &MergeJob<'_>, exists: bool) -> Result<Merged> {
+    let continues = exists && job.continues;
+    if let [only] = job.segments
+        && !only.killed
+        && !continues
+    {
+        let file = File::open(&only.path).map_err(Error::io("read", &only.path))?;
+        file.sync_all().map_err(Error::io("write", &only.path))?;
+        allow_by_umask(&only.path, job.temp)?;
+        return commit(&only.path, job);
+    }
+    let mut out = File::create(job.temp).map_err(Error::io("write", job.temp))?;
+    if continues {
+        append_existing(job.cassette, &mut out)?;
+    }
+    for segment in job.segments {
+        append_segment(segment, &mut out).map_err(Error::io("write", job.temp))?;
+    }
+    out.sync_all().map_err(Error::io("write", job.temp))?;
+    commit(job.temp, job)
+}
+
+fn append_existing(cassette: &Path, out: &mut File) -> Result<()> {
+    let first = first_line(cassette).map_err(Error::io("read", cassette))?;
+    if first.contains("\"journal\"") {
+        let mut old = File::open(cassette).map_err(Error::io("read", cassette))?;
+        io::copy(&mut old, out).map_err(Error::io("write", cassette))?;
+    } else {
+        let old = journal::write(&Cassette::read(cassette)?);
+        out.write_all(old.as_bytes()).map_err(Error::io("write", cassette))?;
+    }
+    Ok(())
+}
+
+fn first_line(path: &Path) -> io::Result<String> {
+    let mut start = Vec::new();
+    File::open(path)?.take(4096).read_to_end(&mut start)?;
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or(&[]);
+    Ok(String::from_utf8_lossy(line).into_owned())
+}
+
+/// Copies a segment up to its last whole line; one without an end gets one that says so.
+fn append_segment(segment: &SegmentInfo, out: &mut File) -> io::Result<()> {
+    let mut file = File::open(&segment.path)?;
+    let whole = whole_lines(&mut file)?;
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(&mut file.take(whole), out)?;
+    if segment.killed {
+        out.write_all(journal::end_line("killed", Vec::new()).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The length of a file up to and with its last line feed.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut block = vec![0; 64 << 10];
+    while end > 0 {
+        let start = end.saturating_sub(block.len() as u64);
+        let size = usize::try_from(end - start).unwrap_or(block.len());
+        let part = block.get_mut(..size).unwrap_or_default();
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(part)?;
+        if let Some(at) = memchr::memrchr(b'\n', part) {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+fn write_temp(temp: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = File::create(temp)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(Error::io("write", temp))
+}
+
+/// Gives a file the mode that a new one would have.
+fn allow_by_umask(path: &Path, probe: &Path) -> Result<()> {
+    let new = File::create(probe).and_then(|file| file.metadata()).map_err(Error::io("write", probe))?;
+    fs::set_permissions(path, new.permissions()).map_err(Error::io("write", path))?;
+    fs::remove_file(probe).map_err(Error::io("write", probe))
+}
+
+fn commit(finished: &Path, job: &MergeJob<'_>) -> Result<Merged> {
+    let written: Metadata = fs::metadata(finished).map_err(Error::io("read", finished))?;
+    job.committing(&written)?;
+    put_in_place(finished, job.cassette)?;
+    Ok(Merged::Written)
+}
+
+/// Renames a finished file to its place and syncs the folder, so that the name survives a crash.
+fn put_in_place(finished: &Path, place: &Path) -> Result<()> {
+    fs::rename(finished, place).map_err(Error::io("write", place))?;
+    if let Some(folder) = place.parent() {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        // Not every system lets a folder be synced; the rename itself has happened.
+        if let Ok(folder) = File::open(folder) {
+            let _ = folder.sync_all();
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file in one step: readers see the old one or the new one, and a link is followed, not replaced.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let place = resolve(path);
+    let mut name = std::ffi::OsString::from(".");
+    name.push(place.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temp = place.with_file_name(name);
+    let written = write_temp(&temp, bytes).and_then(|()| put_in_place(&temp, &place));
+    if written.is_err() {
+        let _ = fs::remove_file(&temp);
+    }
+    written.map_err(|error| match error {
+        Error::Io { source, .. } => Error::Io { doing: "write", path: path.to_path_buf(), source },
+        other => other,
+    })
+}
+
+/// Writes a cassette in the shape that its name and size ask for.
+pub fn write(path: &Path, cassette: &Cassette) -> Result<()> {
+    let size = cassette
+        .records
+        .iter()
+        .filter_map(record::Record::view)
+        .map(|view| view.whole.len() as u64)
+        .sum::<u64>();
+    let text = if is_journal(path) || size > DOCUMENT_LIMIT {
+        journal::write(cassette)
+    } else {
+        document::write(cassette)
+    };
+    replace(path, text.as_bytes())
+}
+
+/// Reads what stands on disk under a cassette's name: the file, or the segments that are to become it.
+pub fn read_segments(segments: &[SegmentInfo], onto: Option<&Path>) -> Result<Cassette> {
+    let mut cassette = match onto {
+        Some(path) => Cassette::read(path)?,
+        None => Cassette::default(),
+    };
+    for segment in segments {
+        cassette.merge(journal::salvage(&segment.path)?);
+    }
+    Ok(cassette)
+}

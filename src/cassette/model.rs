@@ -1,0 +1,271 @@
+//! One cassette in memory: its head, one text that holds every message, and the records that point into it.
+
+use std::path::Path;
+
+use super::head::{Head, Process, Server};
+use super::record::{Body, Fault, Record};
+use super::{clock, document, foreign, journal};
+use crate::error::{Error, Result};
+use crate::jsonrpc::message::View;
+use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::string;
+
+/// What is known about when the messages came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// Every record has its time.
+    Known,
+    /// There are none; replay is instant.
+    #[default]
+    Absent,
+    /// The list of times has this many entries, which is not the number of messages; replay is instant.
+    WrongLength(usize),
+}
+
+/// A cassette.
+#[derive(Clone, Debug, Default)]
+pub struct Cassette {
+    /// Everything but the records.
+    pub head: Head,
+    /// The text that every span of every record belongs to.
+    pub text: String,
+    /// The records in the order the recorder saw them.
+    pub records: Vec<Record>,
+    /// What is known about times.
+    pub timing: Timing,
+    /// What a reader should be told: a torn tail, an interrupted recording.
+    pub warnings: Vec<String>,
+}
+
+impl Cassette {
+    /// Reads a cassette in any shape from a file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let meta = std::fs::metadata(path).map_err(|source| unreadable(path, &source))?;
+        if meta.is_dir() {
+            return Err(Error::input(path, "", "is a folder; expected a cassette file"));
+        }
+        let bytes = std::fs::read(path).map_err(|source| unreadable(path, &source))?;
+        Self::parse(path, bytes)
+    }
+
+    /// Reads a cassette in any shape from bytes; `path` is for messages only.
+    pub fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self> {
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let line = 1 + memchr::memchr_iter(b'\n', error.as_bytes().get(..at).unwrap_or(&[])).count();
+            Error::input(
+                path,
+                format!("line {line}"),
+                "is not UTF-8; expected a cassette, which is a text file",
+            )
+        })?;
+        match recognise(&text) {
+            Some(Shape::Document) => document::read(path, text),
+            Some(Shape::Journal) => journal::read(path, text),
+            None if text.trim().is_empty() => {
+                Err(Error::input(path, "", "is empty; expected a cassette (mcpreel record makes one)"))
+            }
+            None if let Some(format) = foreign::recognise(&text) => foreign::read(format, path, text),
+            None => Err(Error::input(path, "", "is not a cassette: no \"mcpreel\" format number in it")),
+        }
+    }
+
+    /// The text of a record's message; `None` when it holds no JSON value.
+    #[must_use]
+    pub fn payload(&self, record: &Record) -> Option<&str> {
+        record.view().map(|view| view.whole.of(&self.text))
+    }
+
+    /// The name of a record's server.
+    #[must_use]
+    pub fn server_name(&self, record: &Record) -> &str {
+        self.server(record.server).map_or("", |(name, _)| name)
+    }
+
+    /// A server by index.
+    #[must_use]
+    pub fn server(&self, index: u32) -> Option<&(String, Server)> {
+        self.head.servers.get(usize::try_from(index).unwrap_or(usize::MAX))
+    }
+
+    /// The process of a server and connection.
+    #[must_use]
+    pub fn process(&self, server: &str, conn: u32) -> Option<&Process> {
+        self.head.processes.iter().find(|process| process.server == server && process.conn == conn)
+    }
+
+    /// Adds the records of `other`, which go behind those of the same time that are already here.
+    pub fn merge(&mut self, other: Self) {
+        let (mine, theirs) = (clock::parse(&self.head.recorded_at), clock::parse(&other.head.recorded_at));
+        let mut delay = 0;
+        if self.records.is_empty() && self.head.recorded_at.is_empty() {
+            self.head.recorded_at.clone_from(&other.head.recorded_at);
+            self.head.recorder.clone_from(&other.head.recorder);
+            self.timing = other.timing;
+        } else if let (Some(mine), Some(theirs)) = (mine, theirs) {
+            delay = theirs - mine;
+            if delay < 0 {
+                for record in &mut self.records {
+                    record.at = record.at.saturating_add(delay.unsigned_abs());
+                }
+                self.head.recorded_at.clone_from(&other.head.recorded_at);
+                delay = 0;
+            }
+            if other.timing != Timing::Known {
+                self.timing = other.timing;
+            }
+        }
+        let servers: Vec<u32> =
+            other.head.servers.iter().map(|(name, server)| self.add_server(name, server)).collect();
+        self.head.processes.extend(other.head.processes);
+        for (slot, value) in [
+            (&mut self.head.redaction, other.head.redaction),
+            (&mut self.head.labels, other.head.labels),
+            (&mut self.head.matching, other.head.matching),
+        ] {
+            if slot.is_none() {
+                *slot = value;
+            }
+        }
+        for field in other.head.extra {
+            if !self.head.extra.iter().any(|(name, _)| *name == field.0) {
+                self.head.extra.push(field);
+            }
+        }
+        self.warnings.extend(other.warnings);
+        let offset = self.text.len();
+        self.text.push_str(&other.text);
+        for mut record in other.records {
+            record.shift(offset);
+            record.at = record.at.saturating_add(delay.unsigned_abs());
+            record.server = usize::try_from(record.server)
+                .ok()
+                .and_then(|index| servers.get(index))
+                .copied()
+                .unwrap_or(0);
+            self.records.push(record);
+        }
+        self.records.sort_by_key(|record| record.at);
+    }
+
+    fn add_server(&mut self, name: &str, server: &Server) -> u32 {
+        let index = self.head.servers.iter().position(|(known, _)| known == name);
+        let index = index.unwrap_or_else(|| {
+            self.head.servers.push((name.to_owned(), Server::default()));
+            self.head.servers.len() - 1
+        });
+        if let Some((_, mine)) = self.head.servers.get_mut(index) {
+            if *mine == Server::default() {
+                *mine = server.clone();
+            } else {
+                for revision in &server.protocol {
+                    if !mine.protocol.contains(revision) {
+                        mine.protocol.push(revision.clone());
+                    }
+                }
+                if mine.info.is_none() {
+                    mine.info.clone_from(&server.info);
+                }
+            }
+        }
+        u32::try_from(index).unwrap_or(0)
+    }
+
+    /// Adds a message to the text and a record for it.
+    pub fn push(&mut self, mut record: Record, payload: &str) -> std::result::Result<(), Fault> {
+        let start = self.text.len();
+        let view = View::of(payload)?;
+        self.text.push_str(payload);
+        record.body = Body::Payload(view.shifted(start));
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// Adds a line that is no JSON to the text and a record for it.
+    pub fn push_text(&mut self, mut record: Record, line: &str) {
+        let start = self.text.len();
+        self.text.push_str(&string::encode(line));
+        record.body = Body::Text(Span::new(start, self.text.len()));
+        self.records.push(record);
+    }
+}
+
+enum Shape {
+    Document,
+    Journal,
+}
+
+/// Tells the shapes apart by their content.
+fn recognise(text: &str) -> Option<Shape> {
+    use crate::jsonrpc::scan::Members;
+    let first = text.split('\n').find(|line| !line.trim().is_empty())?;
+    // A journal's head is a whole line; a document's first line may be only its brace.
+    if let Some(mut members) = Members::of(first.trim(), 0) {
+        let mut format = false;
+        while let Ok(Some((name, _))) = members.next() {
+            match name.of(first.trim()) {
+                "\"journal\"" => return Some(Shape::Journal),
+                "\"mcpreel\"" => format = true,
+                _ => {}
+            }
+        }
+        if format && members.position() == first.trim().len() {
+            return Some(Shape::Document);
+        }
+    }
+    let start = text.find('{')?;
+    let mut members = Members::of(text, start)?;
+    // The format number is the first member of every document this program writes; look no further than needed.
+    loop {
+        match members.next_name() {
+            Ok(Some((name, _))) if name.of(text) == "\"mcpreel\"" => return Some(Shape::Document),
+            Ok(Some((_, value))) => match crate::jsonrpc::scan::value_end(text, value) {
+                Ok(end) => members.resume(end),
+                Err(_) => return None,
+            },
+            _ => return None,
+        }
+    }
+}
+
+fn unreadable(path: &Path, source: &std::io::Error) -> Error {
+    let what = match source.kind() {
+        std::io::ErrorKind::NotFound => "no such cassette".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => source.to_string(),
+    };
+    Error::input(path, "", what)
+}
+
+/// An [`Error::Input`] for a fault at a byte of `text`.
+#[must_use]
+pub fn fault(path: &Path, text: &str, fault: &Fault, message: Option<usize>) -> Error {
+    let line =
+        1 + memchr::memchr_iter(b'\n', text.as_bytes().get(..fault.at).unwrap_or(text.as_bytes())).count();
+    let place = match message {
+        Some(index) => format!("line {line} (/messages/{index})"),
+        None => format!("line {line}"),
+    };
+    Error::input(path, place, fault.what.clone())
+}
+
+/// Refuses a format number that this version does not read.
+pub fn check_format(path: &Path, text: &str, value: Span) -> Result<()> {
+    match value.of(text).parse::<u64>() {
+        Ok(format) if (1..=super::FORMAT).contains(&format) => Ok(()),
+        Ok(format) if format > super::FORMAT => Err(Error::input(
+            path,
+            "",
+            format!(
+                "has cassette format {format}, and this is {} which reads formats up to {}; use a newer mcpreel",
+                super::head::recorder(),
+                super::FORMAT
+            ),
+        )),
+        _ => Err(Error::input(
+            path,
+            "",
+            format!("\"mcpreel\" must be a format number from 1 to {}", super::FORMAT),
+        )),
+    }
+}

@@ -1,0 +1,72 @@
+//! What became of a recording.
+
+use std::path::PathBuf;
+
+use super::{Merged, SegmentInfo};
+
+/// How far a recording has come, after somebody left it or came by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Completion {
+    /// There is no recording.
+    Absent,
+    /// Others still record; the last of them makes the cassette.
+    Recording {
+        /// The processes that hold segments.
+        pids: Vec<u32>,
+        /// Their owner, in words.
+        owner: String,
+    },
+    /// The cassette was made. Segments with `killed` deserve a warning.
+    Merged {
+        /// What it was made of.
+        segments: Vec<SegmentInfo>,
+        /// What came of it.
+        outcome: Merged,
+        /// What could not be remembered, for `-v`.
+        note: Option<String>,
+    },
+    /// The cassette had been made before; what was left of the recording was removed.
+    AlreadyMerged,
+    /// Nobody recorded anything; the folder was removed.
+    Empty,
+    /// Only probes were recorded so far. They wait for further recorders of their owner.
+    OnlyProbes,
+    /// All recorders were killed and their owner is gone: the next recorder sets the folder aside.
+    Interrupted {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The recording was taken over by somebody else, or its folder was removed, while we recorded.
+    Lost {
+        /// How, in words.
+        what: String,
+    },
+}
+
+impl Completion {
+    /// What people should know of it, if anything.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Self::Merged { segments, .. } => {
+                let killed: Vec<u32> = segments.iter().filter(|s| s.killed).map(|s| s.pid).collect();
+                (!killed.is_empty()).then(|| {
+                    format!(
+                        "{} was killed while recording; its last moments may be missing",
+                        process_list(&killed)
+                    )
+                })
+            }
+            Self::Interrupted { folder } => {
+                Some(format!("the recording in {} was interrupted; see `mcpreel recover`", folder.display()))
+            }
+            Self::Lost { what } => Some(what.clone()),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn process_list(pids: &[u32]) -> String {
+    let numbers: Vec<String> = pids.iter().map(u32::to_string).collect();
+    format!("process {}", numbers.join(", "))
+}

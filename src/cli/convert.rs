@@ -1,0 +1,313 @@
+//! `convert`: one cassette, another format. Nothing is lost without being named, and what counts needs `--lossy`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+use argh::{ArgsInfo, FromArgs};
+
+use crate::cassette::foreign::mcp_cassette;
+use crate::cassette::{Cassette, Timing, document, journal};
+use crate::error::{Error, Result};
+use crate::exit;
+
+/// Write a cassette in another format. Reads every format that mcpreel knows.
+#[derive(ArgsInfo, FromArgs, Debug)]
+#[argh(
+    subcommand,
+    name = "convert",
+    example = "{command_name} long.cassette.jsonl -o long.cassette.json",
+    example = "{command_name} theirs.json -o ours.cassette.json",
+    example = "{command_name} ours.cassette.json -o theirs.json --to mcp-cassette",
+    note = "What a format cannot express is listed; if a replay or a reader would miss it, --lossy is needed.",
+    error_code(1, "a file cannot be read or written"),
+    error_code(2, "the input is no cassette, something would be lost, or OUT is a file that is no cassette")
+)]
+pub struct Convert {
+    /// the cassette to read; - is standard input
+    #[argh(positional, arg_name = "in")]
+    pub input: String,
+    /// where to write; - is standard output
+    #[argh(option, short = 'o', arg_name = "out")]
+    pub output: String,
+    /// cassette, journal or mcp-cassette (default: journal if OUT ends in .jsonl, else cassette)
+    #[argh(option, arg_name = "format")]
+    pub to: Option<Target>,
+    /// write even if something is lost
+    #[argh(switch)]
+    pub lossy: bool,
+}
+
+/// A format to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Our document.
+    Document,
+    /// Our journal.
+    Journal,
+    /// mcp-cassette (Python), format version 3.
+    McpCassette,
+}
+
+impl std::str::FromStr for Target {
+    type Err = String;
+
+    fn from_str(word: &str) -> std::result::Result<Self, String> {
+        match word {
+            "cassette" => Ok(Self::Document),
+            "journal" => Ok(Self::Journal),
+            "mcp-cassette" => Ok(Self::McpCassette),
+            _ => Err("expected cassette, journal or mcp-cassette".to_owned()),
+        }
+    }
+}
+
+impl Target {
+    /// The format that the ending of a file name asks for.
+    fn by_ending(path: &str) -> Self {
+        let jsonl = Path::new(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("jsonl"));
+        if jsonl { Self::Journal } else { Self::Document }
+    }
+}
+
+impl Convert {
+    /// Converts; a cassette for standard output goes to `out`, remarks go to `notes`.
+    pub fn run(&self, out: &mut dyn Write, notes: &mut dyn Write) -> Result<u8> {
+        let cassette = read(&self.input)?;
+        let target = self.to.unwrap_or_else(|| Target::by_ending(&self.output));
+        let written = render(&cassette, target);
+        for remark in cassette.warnings.iter().chain(&written.notes) {
+            // A note that cannot be printed must not stop the conversion.
+            let _ = writeln!(notes, "mcpreel: note: {remark}");
+        }
+        let list = written.dropped.iter().fold(String::new(), |list, what| list + "\n  " + what);
+        if !list.is_empty() {
+            if !self.lossy {
+                let what = format!(
+                    "{}: this would be lost (write it anyway with --lossy):{list}",
+                    if self.input == "-" { "standard input" } else { &self.input }
+                );
+                return Err(Error::Usage(what));
+            }
+            let _ = writeln!(notes, "mcpreel: lost:{list}");
+        }
+        if self.output == "-" {
+            return match out.write_all(written.text.as_bytes()).and_then(|()| out.flush()) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    Err(Error::io("write", "standard output")(error))
+                }
+                _ => Ok(exit::OK),
+            };
+        }
+        let path = Path::new(&self.output);
+        refuse_other_files(path)?;
+        replace(path, &written.text)?;
+        Ok(exit::OK)
+    }
+}
+
+/// Reads a cassette from a file, or from standard input for `-`.
+pub fn read(input: &str) -> Result<Cassette> {
+    if input != "-" {
+        return Cassette::read(Path::new(input));
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes).map_err(Error::io("read", "standard input"))?;
+    Cassette::parse(Path::new("standard input"), bytes)
+}
+
+fn render(cassette: &Cassette, target: Target) -> mcp_cassette::Written {
+    let text = match target {
+        Target::McpCassette => return mcp_cassette::write(cassette),
+        Target::Document => document::write(cassette),
+        Target::Journal => journal::write(cassette),
+    };
+    let notes = match cassette.timing {
+        Timing::WrongLength(count) => vec![format!(
+            "the {count} times in \"timing_ms\" do not fit the {} messages and are left out",
+            cassette.records.len()
+        )],
+        _ => Vec::new(),
+    };
+    mcp_cassette::Written { text, notes, dropped: Vec::new() }
+}
+
+/// A file that is no cassette is somebody's work; an empty one is nobody's.
+fn refuse_other_files(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() > 0 => match Cassette::read(path) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::input(
+                path,
+                "",
+                format!("exists and would be replaced, but is not a cassette that can be read ({error})"),
+            )),
+        },
+        Ok(meta) if meta.is_dir() => Err(Error::input(path, "", "is a folder; expected a file to write")),
+        _ => Ok(()),
+    }
+}
+
+/// Puts `text` in the place of the file: first into a file beside it, then by renaming, so that a reader sees the old
+/// one or the new one. A symbolic link stays and its target is replaced. What is no regular file is written to.
+pub fn replace(path: &Path, text: &str) -> Result<()> {
+    let fail = |error| Error::io("write", path)(error);
+    let target = follow(path);
+    if fs::metadata(&target).is_ok_and(|meta| !meta.is_file()) {
+        let mut file = OpenOptions::new().write(true).open(&target).map_err(fail)?;
+        return file.write_all(text.as_bytes()).map_err(fail);
+    }
+    let (temporary, file) = beside(&target).map_err(fail)?;
+    let done = fill(file, text).and_then(|()| fs::rename(&temporary, &target));
+    if let Err(error) = done {
+        let _ = fs::remove_file(&temporary);
+        return Err(fail(error));
+    }
+    // The rename itself must survive a power cut; a file system that cannot sync a folder has done what it can.
+    if let Some(folder) = target.parent().and_then(|folder| File::open(or_here(folder)).ok()) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+fn fill(mut file: File, text: &str) -> io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+/// The file that a chain of symbolic links ends at, whether it exists or not.
+fn follow(path: &Path) -> PathBuf {
+    let mut target = path.to_path_buf();
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&target) else { break };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    target
+}
+
+/// A new file in the same folder, with the mode that the umask leaves.
+fn beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut number = 0;
+    loop {
+        let temporary = target.with_file_name(format!(".{name}.{}.{number}.tmp", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => number += 1,
+            other => return other.map(|file| (temporary, file)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: &str = r#"{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"x","servers":{"a":{"transport":"stdio"}},"messages":[{"from":"client","payload":[{"id":1,"method":"ping"}]}],"timing_ms":[0.5]}"#;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("mcpreel-convert-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn file(&self, name: &str, text: &str) -> String {
+            let path = self.0.join(name);
+            fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        }
+
+        fn path(&self, name: &str) -> String {
+            self.0.join(name).to_str().unwrap().to_owned()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn run(input: &str, output: &str, to: Option<Target>, lossy: bool) -> Result<(String, String)> {
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        let convert = Convert { input: input.to_owned(), output: output.to_owned(), to, lossy };
+        assert_eq!(convert.run(&mut out, &mut notes)?, 0);
+        Ok((String::from_utf8(out).unwrap(), String::from_utf8(notes).unwrap()))
+    }
+
+    #[test]
+    fn the_ending_names_the_format_and_all_come_back() {
+        let folder = Folder::new("formats");
+        let ours = folder.file("a.json", OURS);
+        let (journal, document, theirs) =
+            (folder.path("b.jsonl"), folder.path("c.json"), folder.path("d.json"));
+        run(&ours, &journal, None, false).unwrap();
+        assert!(fs::read_to_string(&journal).unwrap().starts_with("{\"mcpreel\":1,\"journal\":true"));
+        run(&journal, &document, None, false).unwrap();
+        let (same, _) = run(&ours, "-", None, false).unwrap();
+        assert_eq!(fs::read_to_string(&document).unwrap(), same);
+        let (_, notes) = run(&document, &theirs, Some(Target::McpCassette), true).unwrap();
+        assert!(notes.contains("mcpreel: lost:\n  a batch"), "{notes}");
+        let (again, _) = run(&theirs, "-", Some(Target::McpCassette), true).unwrap();
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), again);
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 4, "no temporary file stays");
+    }
+
+    #[test]
+    fn what_would_be_lost_stops_it() {
+        let folder = Folder::new("lossy");
+        let ours = folder.file("a.json", OURS);
+        let theirs = folder.path("d.json");
+        let error = run(&ours, &theirs, Some(Target::McpCassette), false).unwrap_err();
+        assert_eq!(error.code(), 2);
+        assert!(error.to_string().contains("--lossy):\n  a batch becomes a raw line"), "{error}");
+        assert!(!Path::new(&theirs).exists());
+    }
+
+    #[test]
+    fn only_cassettes_are_replaced() {
+        let folder = Folder::new("replace");
+        let ours = folder.file("a.json", OURS);
+        let note = folder.file("notes.json", "{\"todo\": 1}");
+        let error = run(&ours, &note, None, false).unwrap_err();
+        assert_eq!(error.code(), 2);
+        assert_eq!(fs::read_to_string(&note).unwrap(), "{\"todo\": 1}");
+        run(&ours, &folder.file("empty.json", ""), None, false).unwrap();
+        run(&ours, &ours, None, false).unwrap();
+        let error = run(&ours, folder.0.to_str().unwrap(), None, false).unwrap_err();
+        assert_eq!(error.code(), 2);
+        let error = run(&ours, &folder.path("none/x.json"), None, false).unwrap_err();
+        assert_eq!((error.code(), error.to_string().contains("cannot write")), (1, true));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed() {
+        let folder = Folder::new("links");
+        let ours = folder.file("a.json", OURS);
+        std::os::unix::fs::symlink("real.json", folder.path("link.json")).unwrap();
+        for _ in 0..2 {
+            run(&ours, &folder.path("link.json"), None, false).unwrap();
+            assert!(fs::symlink_metadata(folder.path("link.json")).unwrap().is_symlink());
+            assert!(fs::symlink_metadata(folder.path("real.json")).unwrap().is_file());
+        }
+    }
+
+    #[test]
+    fn words() {
+        assert_eq!("journal".parse(), Ok(Target::Journal));
+        assert!("har".parse::<Target>().is_err());
+        for (path, target) in
+            [("a.jsonl", Target::Journal), ("a.cassette.json", Target::Document), ("-", Target::Document)]
+        {
+            assert_eq!(Target::by_ending(path), target);
+        }
+    }
+}

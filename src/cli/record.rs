@@ -1,0 +1,213 @@
+//! `record`: run a server and keep what goes over its pipes.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argh::{ArgsInfo, FromArgs};
+
+use super::options::{Voice, seconds, server_name};
+use super::say;
+use crate::cassette::merge::Files;
+use crate::cassette::owner::Owner;
+use crate::cassette::segments::{Completion, Joined, Merged, Recording};
+use crate::cassette::state::State;
+use crate::door::{self, Decision, Mode, Question};
+use crate::error::{Error, Result};
+use crate::exit;
+use crate::record::segment::{Segment, Start};
+use crate::record::{Outcome, Reason, stdio};
+use crate::redact::Rules;
+use crate::stdio::child;
+
+/// Run an MCP server and record what goes over its pipes. The client notices nothing.
+#[derive(ArgsInfo, FromArgs, Debug)]
+#[argh(
+    subcommand,
+    name = "record",
+    example = "{command_name} --cassette session.cassette.json -- npx -y server-files .",
+    example = "{command_name} --cassette session.cassette.json --redact '*ssn*' -- ./server",
+    note = "The exit status is the server's own, once it runs.",
+    error_code(1, "nothing was captured"),
+    error_code(2, "wrong usage, or the cassette's name is taken by another file"),
+    error_code(6, "another recording owns the cassette"),
+    error_code(125, "the recording failed; the session went on"),
+    error_code(126, "the server's command cannot be run"),
+    error_code(127, "the server's command was not found")
+)]
+pub struct Record {
+    /// the file to record into; one that ends in .jsonl becomes a journal
+    #[argh(option, arg_name = "file")]
+    pub cassette: String,
+    /// the server's name in the cassette (default: its program's)
+    #[argh(option, arg_name = "name")]
+    pub server: Option<String>,
+    /// recorders of one session record together
+    #[argh(option, arg_name = "id")]
+    pub session: Option<String>,
+    /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
+    #[argh(option, arg_name = "rule")]
+    pub redact: Vec<String>,
+    /// redact nothing but what --redact names
+    #[argh(switch)]
+    pub no_default_redactions: bool,
+    /// take over from another recording
+    #[argh(switch)]
+    pub force: bool,
+    /// how long to wait for another recording to end
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub claim_wait: Option<Duration>,
+    /// say only what went wrong
+    #[argh(switch, short = 'q')]
+    pub quiet: bool,
+    /// say what was decided, and why
+    #[argh(switch, short = 'v')]
+    pub verbose: bool,
+}
+
+/// Runs the command.
+pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8> {
+    door::check_may_record()?;
+    let setup = Setup {
+        cassette: Path::new(&record.cassette),
+        server: server_name(record.server.as_deref(), command),
+        owner: Owner::find(record.session.as_deref(), own),
+        redact: &record.redact,
+        no_default_redactions: record.no_default_redactions,
+        force: record.force,
+        claim_wait: record.claim_wait,
+        voice: Voice { quiet: record.quiet, verbose: record.verbose },
+    };
+    let rules = setup.rules()?;
+    if let Some(program) = command.first() {
+        child::find(program)?;
+    }
+    match setup.decide(Mode::All)? {
+        Decision::Record(joined) => setup.record(*joined, rules, command),
+        Decision::Replay { .. } => Err(Error::Failed("nothing to record".to_owned())),
+    }
+}
+
+/// What `record` and the recording half of `use` need to know.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The cassette as the user named it.
+    pub cassette: &'a Path,
+    /// The server's name.
+    pub server: String,
+    /// Who records.
+    pub owner: Owner,
+    /// `--redact`
+    pub redact: &'a [String],
+    /// `--no-default-redactions`
+    pub no_default_redactions: bool,
+    /// `--force`
+    pub force: bool,
+    /// `--claim-wait`
+    pub claim_wait: Option<Duration>,
+    /// How much is said.
+    pub voice: Voice,
+}
+
+impl Setup<'_> {
+    /// The redaction rules; says so when the defaults are off.
+    pub fn rules(&self) -> Result<Arc<Rules>> {
+        if self.no_default_redactions {
+            say("warning: default redactions are off: tokens, passwords and keys are recorded as they come");
+        }
+        Ok(Arc::new(Rules::new(!self.no_default_redactions, self.redact)?))
+    }
+
+    /// Asks the door, and takes a place in the recording if it comes to that.
+    pub fn decide(&self, mode: Mode) -> Result<Decision> {
+        let state = State::of_user();
+        door::decide(&Question {
+            mode,
+            cassette: self.cassette,
+            server: &self.server,
+            owner: &self.owner,
+            force: self.force,
+            claim_wait: self.claim_wait,
+            state: &state,
+            documents: &Files,
+        })
+    }
+
+    /// Records one session of the server and returns the exit status.
+    pub fn record(&self, joined: Joined, rules: Arc<Rules>, command: &[OsString]) -> Result<u8> {
+        joined.notes.iter().for_each(|note| self.voice.note(note));
+        self.voice.detail(&format!("recording for {} into {}", self.owner.who(), joined.path.display()));
+        let state = State::of_user();
+        let recording = Recording::of(self.cassette, &state, &Files);
+        let segment = joined.file.try_clone().and_then(|file| {
+            Segment::start(Start {
+                file,
+                claim: joined.claim.clone(),
+                head: joined.head.clone(),
+                number: joined.number,
+                command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+                rules,
+            })
+        });
+        let outcome = match segment {
+            Ok(segment) => stdio::run(command, Box::new(segment), Arc::new(say)),
+            Err(source) => Err(Error::Io { doing: "write the recording", path: joined.path.clone(), source }),
+        };
+        match outcome {
+            Ok(outcome) => {
+                let left = recording.leave(joined, outcome.captured > 0);
+                Ok(self.conclude(&outcome, left))
+            }
+            Err(error) => {
+                let _ = recording.leave(joined, false);
+                Err(error)
+            }
+        }
+    }
+
+    /// Says what came of it.
+    fn conclude(&self, outcome: &Outcome, left: Result<Completion>) -> u8 {
+        let messages = outcome.captured;
+        let count = format!("{messages} message{}", if messages == 1 { "" } else { "s" });
+        let path = self.cassette.display();
+        let failed = match left {
+            Ok(completion) => {
+                if let Some(warning) = completion.warning() {
+                    say(&format!("warning: {warning}"));
+                }
+                match &completion {
+                    Completion::Merged { outcome: Merged::Written, .. } => {
+                        self.voice.note(&format!("recorded {count} into {path}"));
+                    }
+                    Completion::Merged { outcome: Merged::Unchanged, .. } => {
+                        self.voice.note(&format!(
+                            "recorded {count}; {path} says the same already and was left untouched"
+                        ));
+                    }
+                    Completion::Recording { .. } => {
+                        self.voice.note(&format!("recorded {count}; others still record into {path}"));
+                    }
+                    Completion::OnlyProbes | Completion::Merged { outcome: Merged::OnlyProbes, .. } => {
+                        self.voice
+                            .note(&format!("recorded {count}, only probes, which do not replace {path}"));
+                    }
+                    _ => {}
+                }
+                false
+            }
+            Err(error) => {
+                say(&format!("the recording could not be completed: {error}"));
+                true
+            }
+        };
+        if messages == 0 && outcome.recording_failed.is_none() {
+            let why = match outcome.reason {
+                Reason::ServerExited => "the server ended before anything was said",
+                _ => "no message came before the client left",
+            };
+            say(&format!("nothing was captured, so {path} was not written: {why}"));
+        }
+        if failed && outcome.exit == exit::OK { exit::WRAPPER_FAILED } else { outcome.exit }
+    }
+}

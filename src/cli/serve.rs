@@ -1,0 +1,100 @@
+//! `serve`: replay a cassette.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use argh::{ArgsInfo, FromArgs};
+
+use super::options::{Matching, Replay, Voice, replay, seconds};
+use crate::cassette::owner::Owner;
+use crate::cassette::segments::find;
+use crate::error::Result;
+use crate::replay::key::InputPolicy;
+use crate::replay::player::{Ordering, Repeat};
+
+/// Replay a cassette on standard input and output, as the server that was recorded.
+#[derive(ArgsInfo, FromArgs, Debug)]
+#[argh(
+    subcommand,
+    name = "serve",
+    example = "{command_name} session.cassette.json",
+    example = "{command_name} session.cassette.json --server files --ignore /params/arguments/timestamp",
+    error_code(2, "wrong usage, or the cassette cannot be read"),
+    error_code(3, "something was asked that was not recorded, or --require-all-used was not met")
+)]
+pub struct Serve {
+    /// the cassette
+    #[argh(positional, arg_name = "file")]
+    pub cassette: String,
+    /// the server to play, when the cassette has several
+    #[argh(option, arg_name = "name")]
+    pub server: Option<String>,
+    /// replays of one session count their processes together
+    #[argh(option, arg_name = "id")]
+    pub session: Option<String>,
+    /// over standard input and output (the default)
+    #[argh(switch)]
+    pub stdio: bool,
+    /// per-key (default), strict or any
+    #[argh(option, arg_name = "order", default = "Ordering::PerKey")]
+    pub ordering: Ordering,
+    /// leave this JSON pointer of a request out of matching; * is any one segment
+    #[argh(option, arg_name = "pointer")]
+    pub ignore: Vec<String>,
+    /// take two strings as equal when both are a uuid, timestamp, path, or match this regular expression
+    #[argh(option, arg_name = "class")]
+    pub ignore_value: Vec<String>,
+    /// how the client's answers to the server are compared: action (default), exact or keys
+    #[argh(option, arg_name = "policy", default = "InputPolicy::Action")]
+    pub match_inputs: InputPolicy,
+    /// what a request gets that comes more often than recorded: last, cycle or never
+    #[argh(option, arg_name = "what")]
+    pub repeat: Option<Repeat>,
+    /// make an error of what is a warning otherwise
+    #[argh(switch)]
+    pub strict: bool,
+    /// answer initialize with the revision that the client asks for
+    #[argh(switch)]
+    pub rewrite_protocol_version: bool,
+    /// exit with 3 when a recorded tool call was not asked for
+    #[argh(switch)]
+    pub require_all_used: bool,
+    /// how long the client may take to answer the server (default: 60)
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub answer_timeout: Option<Duration>,
+    /// append a report, one line of JSON, to this file
+    #[argh(option, arg_name = "file")]
+    pub report: Option<String>,
+    /// say only what went wrong
+    #[argh(switch, short = 'q')]
+    pub quiet: bool,
+    /// say what was decided, and why
+    #[argh(switch, short = 'v')]
+    pub verbose: bool,
+}
+
+/// Runs the command.
+pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
+    let path = Path::new(&serve.cassette);
+    replay(Replay {
+        path,
+        source: find(path)?,
+        server: serve.server.clone().map(|name| (name, true)),
+        owner: Owner::find(serve.session.as_deref(), own),
+        session: serve.session.clone(),
+        matching: Matching {
+            ordering: serve.ordering,
+            ignore: serve.ignore.clone(),
+            ignore_value: serve.ignore_value.clone(),
+            inputs: serve.match_inputs,
+            repeat: serve.repeat,
+            strict: serve.strict,
+            rewrite_version: serve.rewrite_protocol_version,
+            require_all_used: serve.require_all_used,
+            answer_timeout: serve.answer_timeout,
+            report: serve.report.clone(),
+        },
+        voice: Voice { quiet: serve.quiet, verbose: serve.verbose },
+    })
+}

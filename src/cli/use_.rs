@@ -1,0 +1,155 @@
+//! `use`: record or replay, by mode; the one line for a client's configuration.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use argh::{ArgsInfo, FromArgs};
+
+use super::options::{Matching, Replay, Voice, replay, seconds, server_name};
+use super::record::Setup;
+use crate::cassette::merge::Files;
+use crate::cassette::owner::Owner;
+use crate::cassette::segments::Recording;
+use crate::cassette::state::State;
+use crate::door::{self, Decision};
+use crate::error::Result;
+use crate::replay::key::InputPolicy;
+use crate::replay::player::{Ordering, Repeat};
+use crate::stdio::child;
+
+/// Record a server, or replay it, by mode: the line to put into an MCP client's configuration.
+#[derive(ArgsInfo, FromArgs, Debug)]
+#[argh(
+    subcommand,
+    name = "use",
+    example = "{command_name} --cassette session.cassette.json -- npx -y server-files .",
+    example = "{command_name} --cassette session.cassette.json --mode none -- npx -y server-files .",
+    note = "MCPREEL_MODE (or MCP_CASSETTE_MODE) in the environment, or in that of a parent, goes before --mode.",
+    error_code(2, "wrong usage, or no cassette in mode none"),
+    error_code(3, "replay: something was asked that was not recorded"),
+    error_code(6, "another recording owns the cassette"),
+    error_code(125, "the recording failed; the session went on"),
+    error_code(126, "the server's command cannot be run"),
+    error_code(127, "the server's command was not found")
+)]
+pub struct Use {
+    /// the cassette to record into or to replay
+    #[argh(option, arg_name = "file")]
+    pub cassette: String,
+    /// once (default): record if there is no cassette, else replay; none: replay or fail; all: record anew
+    #[argh(option, arg_name = "mode")]
+    pub mode: Option<String>,
+    /// the server's name in the cassette (default: its program's)
+    #[argh(option, arg_name = "name")]
+    pub server: Option<String>,
+    /// processes of one session belong together
+    #[argh(option, arg_name = "id")]
+    pub session: Option<String>,
+    /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
+    #[argh(option, arg_name = "rule")]
+    pub redact: Vec<String>,
+    /// redact nothing but what --redact names
+    #[argh(switch)]
+    pub no_default_redactions: bool,
+    /// take over from another recording
+    #[argh(switch)]
+    pub force: bool,
+    /// how long to wait for another recording to end
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub claim_wait: Option<Duration>,
+    /// replay: per-key (default), strict or any
+    #[argh(option, arg_name = "order", default = "Ordering::PerKey")]
+    pub ordering: Ordering,
+    /// replay: leave this JSON pointer of a request out of matching; * is any one segment
+    #[argh(option, arg_name = "pointer")]
+    pub ignore: Vec<String>,
+    /// replay: take two strings as equal when both are a uuid, timestamp, path, or match this regular expression
+    #[argh(option, arg_name = "class")]
+    pub ignore_value: Vec<String>,
+    /// replay: how the client's answers to the server are compared: action (default), exact or keys
+    #[argh(option, arg_name = "policy", default = "InputPolicy::Action")]
+    pub match_inputs: InputPolicy,
+    /// replay: what a request gets that comes more often than recorded: last, cycle or never
+    #[argh(option, arg_name = "what")]
+    pub repeat: Option<Repeat>,
+    /// replay: make an error of what is a warning otherwise
+    #[argh(switch)]
+    pub strict: bool,
+    /// replay: answer initialize with the revision that the client asks for
+    #[argh(switch)]
+    pub rewrite_protocol_version: bool,
+    /// replay: exit with 3 when a recorded tool call was not asked for
+    #[argh(switch)]
+    pub require_all_used: bool,
+    /// replay: how long the client may take to answer the server (default: 60)
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub answer_timeout: Option<Duration>,
+    /// replay: append a report, one line of JSON, to this file
+    #[argh(option, arg_name = "file")]
+    pub report: Option<String>,
+    /// say only what went wrong
+    #[argh(switch, short = 'q')]
+    pub quiet: bool,
+    /// say what was decided, and why
+    #[argh(switch, short = 'v')]
+    pub verbose: bool,
+}
+
+/// Runs the command.
+pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> {
+    let voice = Voice { quiet: command.quiet, verbose: command.verbose };
+    let chosen = door::choose_mode(command.mode.as_deref(), None)?;
+    let path = Path::new(&command.cassette);
+    let setup = Setup {
+        cassette: path,
+        server: server_name(command.server.as_deref(), wrapped),
+        owner: Owner::find(command.session.as_deref(), own),
+        redact: &command.redact,
+        no_default_redactions: command.no_default_redactions,
+        force: command.force,
+        claim_wait: command.claim_wait,
+        voice,
+    };
+    match setup.decide(chosen.mode)? {
+        Decision::Record(joined) => {
+            voice.note(&format!("{chosen}: recording into {}", path.display()));
+            let ready = setup.rules().and_then(|rules| {
+                wrapped.first().map_or(Ok(()), |program| child::find(program).map(|_| ()))?;
+                Ok(rules)
+            });
+            match ready {
+                Ok(rules) => setup.record(*joined, rules, wrapped),
+                Err(error) => {
+                    let state = State::of_user();
+                    let _ = Recording::of(path, &state, &Files).leave(*joined, false);
+                    Err(error)
+                }
+            }
+        }
+        Decision::Replay { source, notes } => {
+            voice.note(&format!("{chosen}: replaying {}", path.display()));
+            notes.iter().for_each(|note| voice.note(note));
+            replay(Replay {
+                path,
+                source,
+                server: Some((setup.server, command.server.is_some())),
+                owner: setup.owner,
+                session: command.session.clone(),
+                matching: Matching {
+                    ordering: command.ordering,
+                    ignore: command.ignore.clone(),
+                    ignore_value: command.ignore_value.clone(),
+                    inputs: command.match_inputs,
+                    repeat: command.repeat,
+                    strict: command.strict,
+                    rewrite_version: command.rewrite_protocol_version,
+                    require_all_used: command.require_all_used,
+                    answer_timeout: command.answer_timeout,
+                    report: command.report.clone(),
+                },
+                voice,
+            })
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The comparison form: two values are equal exactly when their comparison forms are the same bytes.
+//!
+//! Object members are in order of their names (repeated names stay in document order), white space is gone, escapes
+//! are decoded, and numbers are normalised decimals (`1`, `1.0`, `10e-1` are equal, `1` and `"1"` are not), without
+//! ever becoming a floating-point number.
+
+use std::borrow::Cow;
+
+use super::string;
+use super::tree::{Kind, Tree};
+
+/// What the comparison does with a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Treat {
+    /// Compare it.
+    Keep,
+    /// Leave it out: as a member it equals its absence, as an array element it equals any other left-out element.
+    Drop,
+    /// Put these bytes in its place; equal bytes are equal values.
+    As(Vec<u8>),
+}
+
+enum Step {
+    Value(usize),
+    Member(usize),
+    Byte(u8),
+}
+
+/// Appends the comparison form of the node at `root`. `treat` is asked for every node before its children.
+pub fn write(tree: &Tree<'_>, root: usize, out: &mut Vec<u8>, treat: &mut dyn FnMut(usize) -> Treat) {
+    let mut steps = vec![Step::Value(root)];
+    while let Some(step) = steps.pop() {
+        let index = match step {
+            Step::Byte(byte) => {
+                out.push(byte);
+                continue;
+            }
+            Step::Value(index) => index,
+            Step::Member(index) => {
+                if let Some(name) = tree.node(index).and_then(|node| node.name) {
+                    write_string(name.of(tree.text), out);
+                }
+                index
+            }
+        };
+        let Some(node) = tree.node(index) else { continue };
+        match treat(index) {
+            Treat::Keep => {}
+            Treat::Drop => {
+                out.extend_from_slice(b"?,");
+                continue;
+            }
+            Treat::As(bytes) => {
+                out.extend_from_slice(&bytes);
+                out.push(b',');
+                continue;
+            }
+        }
+        match node.kind {
+            Kind::Object => {
+                out.push(b'{');
+                steps.push(Step::Byte(b','));
+                steps.push(Step::Byte(b'}'));
+                push_members(tree, index, &mut steps, treat);
+            }
+            Kind::Array => {
+                out.push(b'[');
+                steps.push(Step::Byte(b','));
+                steps.push(Step::Byte(b']'));
+                let from = steps.len();
+                steps.extend(tree.children(index).map(Step::Value));
+                if let Some(children) = steps.get_mut(from..) {
+                    children.reverse();
+                }
+            }
+            Kind::String => {
+                write_string(node.span.of(tree.text), out);
+                out.push(b',');
+            }
+            Kind::Number => {
+                write_number(node.span.of(tree.text), out);
+                out.push(b',');
+            }
+            Kind::Literal => {
+                out.extend_from_slice(node.span.of(tree.text).as_bytes());
+                out.push(b',');
+            }
+        }
+    }
+}
+
+fn push_members(
+    tree: &Tree<'_>,
+    object: usize,
+    steps: &mut Vec<Step>,
+    treat: &mut dyn FnMut(usize) -> Treat,
+) {
+    let mut members: Vec<(Cow<'_, [u8]>, usize)> = tree
+        .children(object)
+        .filter(|&child| treat(child) != Treat::Drop)
+        .map(|child| {
+            let name = tree.node(child).and_then(|node| node.name).map_or("", |name| name.of(tree.text));
+            (string::decode_bytes(name), child)
+        })
+        .collect();
+    members.sort_by(|one, other| one.0.cmp(&other.0));
+    steps.extend(members.iter().rev().map(|(_, child)| Step::Member(*child)));
+}
+
+/// Appends the comparison form of a string literal: decoded, with only `"` and `\` escaped.
+pub fn write_string(literal: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let decoded = string::decode_bytes(literal);
+    if memchr::memchr2(b'"', b'\\', &decoded).is_none() {
+        out.extend_from_slice(&decoded);
+    } else {
+        for &byte in decoded.iter() {
+            if matches!(byte, b'"' | b'\\') {
+                out.push(b'\\');
+            }
+            out.push(byte);
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends the comparison form of a number: its significant digits and the power of ten of the last one.
+pub fn write_number(text: &str, out: &mut Vec<u8>) {
+    // Most numbers are short integers, and those are their own form but for trailing zeros.
+    if text.len() < 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.ends_with('0') {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    let (negative, magnitude) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (mantissa, exponent) = match magnitude.find(['e', 'E']) {
+        Some(at) => (magnitude.get(..at).unwrap_or(""), magnitude.get(at + 1..).unwrap_or("")),
+        None => (magnitude, "0"),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = [whole, fraction].concat();
+    let significant = digits.trim_start_matches('0');
+    let kept = significant.trim_end_matches('0');
+    if kept.is_empty() {
+        out.push(b'0');
+        return;
+    }
+    if negative {
+        out.push(b'-');
+    }
+    out.extend_from_slice(kept.as_bytes());
+    // An exponent of more than 18 digits is kept as spelt: such numbers are equal only when written alike.
+    let shift = i128::try_from(significant.len() - kept.len()).unwrap_or(0)
+        - i128::try_from(fraction.len()).unwrap_or(0);
+    match exponent.parse::<i64>() {
+        Ok(exponent) => {
+            let power = i128::from(exponent) + shift;
+            if power != 0 {
+                out.extend_from_slice(format!("e{power}").as_bytes());
+            }
+        }
+        Err(_) => out.extend_from_slice(format!("E{}:{shift}", exponent.trim_start_matches('+')).as_bytes()),
+    }
+}
+
+/// The comparison form of a whole text; `None` when it is not JSON.
+#[must_use]
+pub fn of(text: &str) -> Option<Vec<u8>> {
+    let tree = Tree::of(text).ok()?;
+    let mut out = Vec::with_capacity(text.len());
+    write(&tree, 0, &mut out, &mut |_| Treat::Keep);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal() {
+        for (one, other) in [
+            ("1", "1.0"),
+            ("1", "10e-1"),
+            ("100", "1E2"),
+            ("-0", "0.00"),
+            ("0.5", "5e-1"),
+            ("1e400", "10E399"),
+            (r#""\u00e9""#, "\"é\""),
+            (r#""\/""#, "\"/\""),
+            (r#"{"a":1,"b":[2]}"#, " { \"b\" : [ 2.0 ] , \"\\u0061\" : 1 } "),
+            (r#"{"x":{"b":1,"a":{"d":1,"c":2}}}"#, r#"{"x":{"a":{"c":2,"d":1},"b":1}}"#),
+        ] {
+            assert_eq!(of(one).unwrap(), of(other).unwrap(), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn different() {
+        for (one, other) in [
+            ("1", "\"1\""),
+            ("1", "-1"),
+            ("1", "10"),
+            ("123456789012345678901234", "123456789012345678901235"),
+            ("1e400", "1e401"),
+            (r#""\ud800""#, r#""\ud801""#),
+            (r#""\ud800""#, "\"\u{fffd}\""),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2,"a":1}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            (r#"["a","b"]"#, r#"["a\",\"b"]"#),
+            ("[[1],2]", "[[1,2]]"),
+            ("[12]", "[1,2]"),
+            ("null", "\"null\""),
+            ("{}", "[]"),
+            ("{}", "null"),
+        ] {
+            assert_ne!(of(one).unwrap(), of(other).unwrap(), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn dropped_members_equal_their_absence() {
+        let form = |text: &str| {
+            let tree = Tree::of(text).unwrap();
+            let mut out = Vec::new();
+            write(&tree, 0, &mut out, &mut |index| {
+                if tree.name_is(index, "x") { Treat::Drop } else { Treat::Keep }
+            });
+            out
+        };
+        assert_eq!(form(r#"{"x":1,"y":2}"#), form(r#"{"y":2}"#));
+        assert_ne!(form(r#"{"x":1,"y":2}"#), form(r#"{"y":3}"#));
+    }
+
+    #[test]
+    fn depth_and_width_are_no_limit() {
+        let deep = "{\"b\":1,\"a\":".repeat(100_000) + "0" + &"}".repeat(100_000);
+        assert!(of(&deep).is_some());
+    }
+}

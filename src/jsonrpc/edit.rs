@@ -1,0 +1,67 @@
+//! Replacing byte spans of a text and leaving every other byte as it was.
+
+use super::scan::Span;
+
+/// A list of replacements for one text.
+#[derive(Clone, Debug, Default)]
+pub struct Edits {
+    list: Vec<(Span, String)>,
+}
+
+impl Edits {
+    /// No replacements yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts `text` in the place of `span`.
+    pub fn replace(&mut self, span: Span, text: impl Into<String>) {
+        self.list.push((span, text.into()));
+    }
+
+    /// Whether nothing would change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Appends `text[within]` with the replacements made. Of two that overlap, the one that starts first (then the
+    /// one that was added first) is made and the other left out.
+    pub fn apply_within(&mut self, text: &str, within: Span, out: &mut String) {
+        self.list.sort_by_key(|(span, _)| span.start);
+        let mut at = within.start;
+        for (span, replacement) in &self.list {
+            if span.start < at || span.end > within.end {
+                continue;
+            }
+            out.push_str(Span::new(at, span.start).of(text));
+            out.push_str(replacement);
+            at = span.end;
+        }
+        out.push_str(Span::new(at, within.end).of(text));
+    }
+
+    /// `text` with the replacements made.
+    #[must_use]
+    pub fn apply(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len() + 16);
+        self.apply_within(text, Span::new(0, text.len()), &mut out);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_spans_change() {
+        let mut edits = Edits::new();
+        edits.replace(Span::new(4, 5), "LONG");
+        edits.replace(Span::new(0, 1), "");
+        edits.replace(Span::new(4, 6), "overlaps and is left out");
+        assert_eq!(edits.apply("abcdefg"), "bcdLONGfg");
+        assert_eq!(Edits::new().apply("é"), "é");
+    }
+}

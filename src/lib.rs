@@ -1,0 +1,18 @@
+//! Records a session between an AI agent and its MCP servers into a text *cassette*, and plays it back later
+//! with no server, no credentials and no network.
+//!
+//! The binary is a thin shell around this crate. Data goes one way through the modules:
+//! `cli -> door, demo -> record, replay -> stdio, cassette, redact -> mcp -> jsonrpc -> error`.
+
+pub mod cassette;
+pub mod cli;
+pub mod demo;
+pub mod door;
+pub mod error;
+pub mod exit;
+pub mod jsonrpc;
+pub mod mcp;
+pub mod record;
+pub mod redact;
+pub mod replay;
+pub mod stdio;

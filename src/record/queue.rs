@@ -1,0 +1,536 @@
+//! The queue between the pumps and the recorder thread.
+//!
+//! What is pushed first stands first in the file: a message gets its place and its time under the lock, before it is
+//! forwarded. The bytes of a push are copied once, into the block that is being filled; emptied blocks come back, so
+//! that small messages cost no allocation.
+//!
+//! Each direction may have 64 messages or 1 MiB waiting. A pump that finds no room waits for the recorder, but no
+//! longer than 5 ms and not when the current write has lasted that long: from then on only the common limit of 64 MiB
+//! counts. So a slow recorder slows the session, and a stalled disk does not until 64 MiB wait; and while the backlog
+//! of a stall is worked off, a push is held up by 5 ms at most.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Captured, From};
+use crate::stdio::lines;
+
+/// Messages of one direction that may wait while writing is fast.
+pub const MESSAGES: usize = 64;
+/// Bytes of one direction that may wait while writing is fast.
+pub const BYTES: usize = 1 << 20;
+/// Bytes that may wait altogether while a write blocks.
+pub const STALLED_BYTES: usize = 64 << 20;
+/// A write that lasts longer blocks, and a push waits no longer than this for room.
+pub const PATIENCE: Duration = Duration::from_millis(5);
+
+/// How long the recorder lets messages gather. Without it a quick exchange would wake it for every message, at the
+/// price of the exchange's own processor time.
+const GATHER: Duration = Duration::from_millis(1);
+/// So much in one direction and the recorder does not wait for more.
+const ENOUGH: Load = Load { messages: MESSAGES / 2, bytes: BYTES / 4 };
+/// A block is handed to the sink as one batch: small, so that a batch is written well within [`PATIENCE`].
+const BLOCK_BYTES: usize = 128 << 10;
+/// A carried line of this size is moved in as a block of its own, not copied.
+const OWN_BLOCK: usize = 32 << 10;
+/// Emptied blocks that are kept for reuse.
+const SPARE: usize = 4;
+
+/// The queue. Pumps push, one recorder takes.
+#[derive(Debug)]
+pub struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    room: Condvar,
+    begun: Instant,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    blocks: VecDeque<Block>,
+    spare: Vec<Block>,
+    client: Load,
+    server: Load,
+    /// When the write that is going on began.
+    writing: Option<Instant>,
+    recorder: Recorder,
+    /// A pump waits for room.
+    pressed: bool,
+    /// The recorder is to come by even when there is nothing to write.
+    nudged: bool,
+    closed: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Recorder {
+    /// Writes, and looks here by itself afterwards.
+    #[default]
+    Busy,
+    /// Lets messages gather; looks here when the time is over.
+    Gathering,
+    /// Already called while gathering.
+    Called,
+    /// Sleeps until it is woken.
+    Asleep,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Load {
+    messages: usize,
+    bytes: usize,
+}
+
+/// What a pump pushes: some lines of one direction.
+#[derive(Debug)]
+pub struct Parcel<'a> {
+    /// Who sent them.
+    pub from: From,
+    /// A line without `\n` that comes first.
+    pub carried: Option<Vec<u8>>,
+    /// The carried line never got its `\n`.
+    pub torn: bool,
+    /// Lines that each end with `\n`.
+    pub whole: &'a [u8],
+    /// How many messages these are together.
+    pub count: usize,
+}
+
+/// What became of a push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushed {
+    /// Queued, and the recorder will find it.
+    Queued,
+    /// Queued, and [`Queue::wake`] is to be called, best after forwarding.
+    WakeDue,
+    /// The recording is over, nothing was queued.
+    Closed,
+}
+
+/// What the recorder finds.
+#[derive(Debug)]
+pub enum Next {
+    /// Messages to write.
+    Batch(Block),
+    /// Nothing is waiting; the answer to [`Queue::nudge`].
+    Nothing,
+    /// Closed, and all was taken.
+    Closed,
+}
+
+/// Messages that lie together in memory.
+#[derive(Debug, Default)]
+pub struct Block {
+    bytes: Vec<u8>,
+    runs: Vec<Run>,
+    client: Load,
+    server: Load,
+}
+
+/// A stretch of a block that came with one push.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    end: usize,
+    from: From,
+    at: Duration,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Lines, each with its `\n`.
+    Lines,
+    /// One line without.
+    Line,
+    /// One line that never ended.
+    Torn,
+}
+
+impl Queue {
+    /// An empty queue; time stamps count from `begun`.
+    #[must_use]
+    pub fn new(begun: Instant) -> Self {
+        Self { state: Mutex::default(), filled: Condvar::new(), room: Condvar::new(), begun }
+    }
+
+    /// Queues messages, waiting for room as the module says.
+    pub fn push(&self, parcel: Parcel<'_>) -> Pushed {
+        let Parcel { from, carried, torn, whole, count } = parcel;
+        let bytes = whole.len() + carried.as_ref().map_or(0, Vec::len) + 2 * size_of::<Run>();
+        let (mut state, now) = self.wait_for_room(from, Load { messages: count, bytes });
+        if state.closed {
+            return Pushed::Closed;
+        }
+        let at = now.saturating_duration_since(self.begun);
+        let mut whole_count = count;
+        if let Some(line) = carried {
+            whole_count = count.saturating_sub(1);
+            let kind = if torn { Kind::Torn } else { Kind::Line };
+            if line.len() < OWN_BLOCK {
+                state.copy(&line, 1, from, at, kind);
+            } else {
+                state.move_in(line, from, at, kind);
+            }
+        }
+        if whole_count > 0 {
+            state.copy(whole, whole_count, from, at, Kind::Lines);
+        }
+        match state.recorder {
+            Recorder::Asleep => Pushed::WakeDue,
+            Recorder::Gathering if state.has_enough() => {
+                state.recorder = Recorder::Called;
+                Pushed::WakeDue
+            }
+            _ => Pushed::Queued,
+        }
+    }
+
+    /// Wakes the recorder, see [`Pushed::WakeDue`].
+    pub fn wake(&self) {
+        self.filled.notify_one();
+    }
+
+    /// Has the recorder report [`Next::Nothing`] as soon as it has taken all that is queued now.
+    pub fn nudge(&self) {
+        self.lock().nudged = true;
+        self.filled.notify_one();
+    }
+
+    /// Takes no more messages. The recorder gets what is queued, then [`Next::Closed`].
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+        self.room.notify_all();
+    }
+
+    /// The next batch, in exchange for the last one, which counts as written.
+    pub fn next(&self, written: Block) -> Next {
+        let mut state = self.lock();
+        state.writing = None;
+        state.keep(written);
+        state = self.gather(state);
+        state.recorder = Recorder::Busy;
+        if let Some(block) = state.blocks.pop_front() {
+            state.client.take(block.client);
+            state.server.take(block.server);
+            state.pressed = false;
+            state.writing = Some(Instant::now());
+            drop(state);
+            self.room.notify_all();
+            return Next::Batch(block);
+        }
+        if std::mem::take(&mut state.nudged) { Next::Nothing } else { Next::Closed }
+    }
+
+    /// Waits until it is time to take what is there, if there is anything.
+    fn gather<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        if state.backlog() {
+            return state;
+        }
+        let until = Instant::now() + GATHER;
+        state.recorder = Recorder::Gathering;
+        while !state.is_urgent() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.recorder = Recorder::Asleep;
+        while state.blocks.is_empty() && !state.nudged && !state.closed {
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+
+    fn wait_for_room(&self, from: From, load: Load) -> (MutexGuard<'_, State>, Instant) {
+        let mut state = self.lock();
+        let mut now = Instant::now();
+        let mut patience = now + PATIENCE;
+        loop {
+            if state.closed || state.has_room(from, load) {
+                return (state, now);
+            }
+            if let Some(begun) = state.writing {
+                patience = patience.min(begun + PATIENCE);
+            }
+            let fits = state.waiting() + load.bytes <= STALLED_BYTES;
+            if fits && now >= patience {
+                return (state, now);
+            }
+            // The recorder may be letting messages gather, or the pump that should have woken it is still forwarding.
+            if state.recorder != Recorder::Busy {
+                state.pressed = true;
+                self.filled.notify_one();
+            }
+            state = if fits {
+                let left = patience.saturating_duration_since(now);
+                self.room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
+            };
+            now = Instant::now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn load(&mut self, from: From) -> &mut Load {
+        match from {
+            From::Client => &mut self.client,
+            From::Server => &mut self.server,
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.client.bytes + self.server.bytes
+    }
+
+    /// Room by the limits that hold while writing is fast. What is larger than these goes in when nothing waits.
+    fn has_room(&mut self, from: From, load: Load) -> bool {
+        let there = *self.load(from);
+        let fits = self.waiting() == 0 || self.waiting() + load.bytes <= STALLED_BYTES;
+        let quick = there.messages + load.messages <= MESSAGES && there.bytes + load.bytes <= BYTES;
+        fits && (there.messages == 0 || quick)
+    }
+
+    fn has_enough(&self) -> bool {
+        [self.client, self.server].iter().any(|load| load.reaches(ENOUGH))
+    }
+
+    /// More than one block: what gathers is in the last one.
+    fn backlog(&self) -> bool {
+        self.blocks.len() > 1
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.closed || self.nudged || self.pressed || self.has_enough()
+    }
+
+    fn copy(&mut self, bytes: &[u8], count: usize, from: From, at: Duration, kind: Kind) {
+        let fits = self.blocks.back().is_some_and(|last| last.has_room(bytes.len(), count));
+        let block = if fits { self.blocks.pop_back() } else { self.spare.pop() };
+        let mut block = block.unwrap_or_default();
+        block.bytes.extend_from_slice(bytes);
+        self.add(block, count, bytes.len(), Run { end: 0, from, at, kind });
+    }
+
+    fn move_in(&mut self, line: Vec<u8>, from: From, at: Duration, kind: Kind) {
+        let length = line.len();
+        let block = Block { bytes: line, ..Block::default() };
+        self.add(block, 1, length, Run { end: 0, from, at, kind });
+    }
+
+    /// Puts a block back at the end, with the run that was just added to its bytes.
+    fn add(&mut self, mut block: Block, messages: usize, bytes: usize, run: Run) {
+        let load = Load { messages, bytes: bytes + size_of::<Run>() };
+        self.load(run.from).add(load);
+        match run.from {
+            From::Client => block.client.add(load),
+            From::Server => block.server.add(load),
+        }
+        block.runs.push(Run { end: block.bytes.len(), ..run });
+        self.blocks.push_back(block);
+    }
+
+    fn keep(&mut self, mut block: Block) {
+        // A giant line's memory goes back to the system.
+        let usual = (1..=2 * BLOCK_BYTES).contains(&block.bytes.capacity());
+        if usual && self.spare.len() < SPARE {
+            block.bytes.clear();
+            block.runs.clear();
+            (block.client, block.server) = (Load::default(), Load::default());
+            self.spare.push(block);
+        }
+    }
+}
+
+impl Load {
+    fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+    }
+
+    fn take(&mut self, other: Self) {
+        self.messages = self.messages.saturating_sub(other.messages);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+
+    fn reaches(self, other: Self) -> bool {
+        self.messages >= other.messages || self.bytes >= other.bytes
+    }
+}
+
+impl Block {
+    /// The messages, in their order.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Captured<'_>> {
+        let mut found = Vec::with_capacity(self.client.messages + self.server.messages);
+        let mut begin = 0;
+        for run in &self.runs {
+            let bytes = self.bytes.get(begin..run.end).unwrap_or_default();
+            begin = run.end;
+            let captured = |line, torn| Captured { from: run.from, line, torn, at: run.at };
+            match run.kind {
+                Kind::Lines => found.extend(lines::split(bytes).map(|line| captured(line, false))),
+                Kind::Line => found.push(captured(bytes, false)),
+                Kind::Torn => found.push(captured(bytes, true)),
+            }
+        }
+        found
+    }
+
+    fn has_room(&self, bytes: usize, messages: usize) -> bool {
+        self.bytes.len() + bytes <= BLOCK_BYTES
+            && self.client.messages + self.server.messages + messages <= MESSAGES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::thread;
+
+    fn queue() -> Queue {
+        Queue::new(Instant::now())
+    }
+
+    fn push(queue: &Queue, from: From, line: &str) -> Pushed {
+        let whole = format!("{line}\n");
+        queue.push(Parcel { from, carried: None, torn: false, whole: whole.as_bytes(), count: 1 })
+    }
+
+    fn push_own(queue: &Queue, line: Vec<u8>, torn: bool) -> Pushed {
+        queue.push(Parcel { from: From::Server, carried: Some(line), torn, whole: b"", count: 1 })
+    }
+
+    fn drain(queue: &Queue) -> Vec<(From, Vec<u8>, bool)> {
+        let mut found = Vec::new();
+        let mut block = Block::default();
+        let mut last = Duration::ZERO;
+        loop {
+            match queue.next(block) {
+                Next::Batch(next) => block = next,
+                Next::Nothing => return found,
+                Next::Closed => panic!("not closed"),
+            }
+            for message in block.messages() {
+                assert!(message.at >= last);
+                last = message.at;
+                found.push((message.from, message.line.to_vec(), message.torn));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_pushed_comes_out_in_order_and_whole() {
+        let queue = queue();
+        let giant = vec![b'g'; 3 << 20];
+        push(&queue, From::Client, "one");
+        queue.push(Parcel {
+            from: From::Server,
+            carried: Some(b"head\r".to_vec()),
+            torn: false,
+            whole: b"two\n\nthree\n",
+            count: 4,
+        });
+        push_own(&queue, vec![b'o'; OWN_BLOCK], false);
+        push(&queue, From::Client, "four");
+        push_own(&queue, b"torn".to_vec(), true);
+        queue.nudge();
+        let expected: Vec<(From, Vec<u8>, bool)> = vec![
+            (From::Client, b"one".to_vec(), false),
+            (From::Server, b"head\r".to_vec(), false),
+            (From::Server, b"two".to_vec(), false),
+            (From::Server, b"".to_vec(), false),
+            (From::Server, b"three".to_vec(), false),
+            (From::Server, vec![b'o'; OWN_BLOCK], false),
+            (From::Client, b"four".to_vec(), false),
+            (From::Server, b"torn".to_vec(), true),
+        ];
+        assert_eq!(drain(&queue), expected);
+        push_own(&queue, giant.clone(), false);
+        queue.nudge();
+        assert_eq!(drain(&queue), vec![(From::Server, giant, false)]);
+        let state = queue.lock();
+        assert_eq!((state.client, state.server), (Load::default(), Load::default()));
+        assert!(state.spare.iter().all(|block| block.bytes.capacity() <= 2 * BLOCK_BYTES));
+    }
+
+    /// Fills the queue while a write that began `age` ago goes on; gives how long the 65th push took.
+    fn wait_of_the_65th(queue: &Queue, age: Duration) -> Duration {
+        push(queue, From::Client, "being written");
+        let Next::Batch(_block) = queue.next(Block::default()) else { panic!("a batch") };
+        for _ in 0..MESSAGES {
+            push(queue, From::Client, "waiting");
+        }
+        queue.lock().writing = Instant::now().checked_sub(age);
+        let begun = Instant::now();
+        push(queue, From::Client, "one more");
+        begun.elapsed()
+    }
+
+    #[test]
+    fn a_full_queue_holds_a_push_up_until_the_write_is_5_ms_old() {
+        let waited = wait_of_the_65th(&queue(), Duration::ZERO);
+        assert!(waited >= Duration::from_millis(4), "{waited:?}");
+        let waited = wait_of_the_65th(&queue(), Duration::from_millis(50));
+        assert!(waited < Duration::from_millis(4), "{waited:?}");
+    }
+
+    #[test]
+    fn one_direction_does_not_hold_up_the_other() {
+        let queue = queue();
+        for _ in 0..MESSAGES {
+            push(&queue, From::Server, "waiting");
+        }
+        let begun = Instant::now();
+        push(&queue, From::Client, "one");
+        assert!(begun.elapsed() < Duration::from_millis(4));
+    }
+
+    #[test]
+    fn a_stalled_disk_holds_up_nothing_until_64_mib_wait() {
+        let queue = Arc::new(queue());
+        push(&queue, From::Client, "being written");
+        let Next::Batch(block) = queue.next(Block::default()) else { panic!("a batch") };
+        thread::sleep(PATIENCE);
+        for _ in 0..63 {
+            push_own(&queue, vec![b'x'; 1 << 20], false);
+        }
+        let pump = Arc::clone(&queue);
+        let blocked = thread::spawn(move || push_own(&pump, vec![b'y'; 1 << 20], false));
+        thread::sleep(Duration::from_millis(50));
+        assert!(!blocked.is_finished());
+        assert!(matches!(queue.next(block), Next::Batch(_)));
+        assert_eq!(blocked.join().unwrap(), Pushed::Queued);
+    }
+
+    #[test]
+    fn a_sleeping_recorder_is_woken_and_a_closed_queue_takes_nothing() {
+        let queue = Arc::new(queue());
+        let recorder = Arc::clone(&queue);
+        let recorder = thread::spawn(move || {
+            let mut block = Block::default();
+            let mut count = 0;
+            while let Next::Batch(next) = recorder.next(block) {
+                count += next.messages().len();
+                block = next;
+            }
+            count
+        });
+        for _ in 0..1000 {
+            if push(&queue, From::Client, "x") == Pushed::WakeDue {
+                queue.wake();
+            }
+        }
+        queue.close();
+        assert_eq!(push(&queue, From::Client, "late"), Pushed::Closed);
+        assert_eq!(recorder.join().unwrap(), 1000);
+    }
+}

@@ -1,0 +1,336 @@
+//! One JSON text under the rules: what a walk covers, and what is found in the strings that it leaves.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use super::nested;
+use super::placeholder::is_placeholder;
+use super::rules::Rules;
+use super::walk::Walk;
+use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::string;
+use crate::jsonrpc::tree::{Kind, Tree};
+
+/// How a value is written where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Inside a JSON string.
+    Json,
+    /// In a form body or a URL's query.
+    Percent,
+}
+
+/// A value that has to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// Where it stands in the text: the inside of a string, or a whole number.
+    pub span: Span,
+    /// The rule, for [`Rules::id`].
+    pub rule: usize,
+    /// The JSON pointer of the value; `#` and a further pointer (or a field's name) lead into text it holds.
+    pub path: String,
+    /// The value itself, decoded.
+    pub value: String,
+    /// Whether it is a number.
+    pub number: bool,
+    /// How text must be written to stand there, innermost first.
+    pub encodings: Vec<Encoding>,
+    /// Empty or a placeholder: covered by a rule, and nothing to replace.
+    pub(super) stays: bool,
+}
+
+impl Hit {
+    /// `text` as it has to be written in the place of the value.
+    #[must_use]
+    pub fn encode(&self, text: &str) -> String {
+        self.encodings.iter().fold(text.to_owned(), |text, encoding| match encoding {
+            Encoding::Json => {
+                let mut out = String::with_capacity(text.len());
+                string::escape_into(&mut out, &text);
+                out
+            }
+            Encoding::Percent => percent_encode(&text),
+        })
+    }
+}
+
+fn percent_encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// What stands for a covered element of an array in comparisons. Digits need no escaping at any depth.
+const ELEMENT: &str = "0";
+
+/// A part of a text to be left out, or replaced, before texts are compared.
+pub(super) type Removal = (Span, &'static str);
+
+/// What was found in a text. Spans are in order and do not overlap.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) hits: Vec<Hit>,
+    pub(super) removals: Vec<Removal>,
+}
+
+impl Found {
+    /// Turns the spans of a decoded text into those of the literal it was decoded from, which stands at `at`.
+    pub(super) fn lift(&mut self, literal: &str, at: usize) {
+        let hits: Vec<Span> = self.hits.iter().map(|hit| hit.span).collect();
+        for (hit, span) in self.hits.iter_mut().zip(string::locate(literal, &hits)) {
+            hit.span = span.shifted(at);
+            hit.encodings.push(Encoding::Json);
+        }
+        let removals: Vec<Span> = self.removals.iter().map(|removal| removal.0).collect();
+        for (removal, span) in self.removals.iter_mut().zip(string::locate(literal, &removals)) {
+            removal.0 = span.shifted(at);
+        }
+    }
+}
+
+/// A JSON text, walked, with its strings opened.
+#[derive(Debug)]
+pub(super) struct Document<'t, 'a> {
+    pub(super) tree: &'t Tree<'a>,
+    pub(super) walk: Walk,
+    /// Covered values at any level, in document order.
+    pub(super) hits: Vec<Hit>,
+    /// Strings in which something is covered, with what to leave out of them.
+    pub(super) opened: Vec<(usize, Vec<Removal>)>,
+}
+
+impl<'t, 'a> Document<'t, 'a> {
+    /// A message.
+    pub(super) fn message(rules: &Rules, tree: &'t Tree<'a>) -> Self {
+        Self::of(rules, tree, Walk::of(rules, tree, true), 0, "")
+    }
+
+    /// A text inside a string, `level` strings deep.
+    pub(super) fn inner(rules: &Rules, tree: &'t Tree<'a>, level: usize, path: &str) -> Self {
+        Self::of(rules, tree, Walk::of(rules, tree, false), level, path)
+    }
+
+    fn of(rules: &Rules, tree: &'t Tree<'a>, walk: Walk, level: usize, path: &str) -> Self {
+        let mut hits = Vec::with_capacity(walk.marks.len());
+        let mut opened = Vec::new();
+        let mut open = walk.open.iter().copied().peekable();
+        let mut open_before = |end: usize, hits: &mut Vec<Hit>| {
+            while let Some(index) = open.next_if(|index| *index < end) {
+                let Some(node) = tree.node(index) else { continue };
+                let literal = node.span.of(tree.text);
+                let path = path.to_owned() + &walk.pointer(tree, index);
+                let mut found = nested::open(rules, &decode(literal), level, &path);
+                if found.removals.is_empty() {
+                    continue;
+                }
+                found.lift(literal, node.span.start);
+                hits.append(&mut found.hits);
+                opened.push((index, found.removals));
+            }
+        };
+        for mark in &walk.marks {
+            open_before(mark.node, &mut hits);
+            let Some(node) = tree.node(mark.node) else { continue };
+            let literal = node.span.of(tree.text);
+            let path = path.to_owned() + &walk.pointer(tree, mark.node);
+            let hit = |span, value: String, number, encodings, stays| Hit {
+                span,
+                rule: mark.rule,
+                path,
+                value,
+                number,
+                encodings,
+                stays,
+            };
+            hits.push(match node.kind {
+                Kind::String => {
+                    let value = decode(literal).into_owned();
+                    let stays = value.is_empty()
+                        || is_placeholder(&value)
+                        || rules.text(mark.rule) == Some(value.as_str());
+                    let inner = Span::new(node.span.start + 1, node.span.end - 1);
+                    hit(inner, value, false, vec![Encoding::Json], stays)
+                }
+                Kind::Number => hit(node.span, literal.to_owned(), true, Vec::new(), literal == "0"),
+                _ => hit(node.span, String::new(), false, Vec::new(), true),
+            });
+        }
+        open_before(tree.len(), &mut hits);
+        Self { tree, walk, hits, opened }
+    }
+
+    /// What has to be replaced.
+    pub(super) fn hits(self) -> Vec<Hit> {
+        let mut hits = self.hits;
+        hits.retain(|hit| !hit.stays);
+        hits
+    }
+
+    /// Whether no rule covers anything, not even an empty container.
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.walk.covers && self.opened.is_empty()
+    }
+
+    /// For each node whether comparisons leave it out: covered scalars, and covered containers with nothing else
+    /// in them.
+    pub(super) fn dropped(&self) -> Vec<bool> {
+        let len = self.tree.len();
+        let mut dropped = vec![false; len];
+        for mark in &self.walk.marks {
+            if let Some(slot) = dropped.get_mut(mark.node) {
+                *slot = true;
+            }
+        }
+        // Whether something below stays; children come after their parents, so backwards they are known first.
+        let mut keeps = vec![false; len];
+        for index in (0..len).rev() {
+            let Some(node) = self.tree.node(index) else { continue };
+            if matches!(node.kind, Kind::Object | Kind::Array)
+                && self.walk.is_covered(index)
+                && keeps.get(index) == Some(&false)
+                && let Some(slot) = dropped.get_mut(index)
+            {
+                *slot = true;
+            }
+            if dropped.get(index) == Some(&false)
+                && let Some(slot) = keeps.get_mut(node.parent)
+            {
+                *slot = true;
+            }
+        }
+        dropped
+    }
+
+    /// What is found in this text, for the text around it.
+    pub(super) fn found(self) -> Found {
+        let mut removals = if self.is_untouched() { Vec::new() } else { self.removals(&self.dropped()) };
+        removals.sort_unstable();
+        Found { hits: self.hits, removals }
+    }
+
+    fn removals(&self, dropped: &[bool]) -> Vec<Removal> {
+        let is_dropped = |index: usize| dropped.get(index) == Some(&true);
+        let mut removals = Vec::new();
+        let mut index = 0;
+        while let Some(node) = self.tree.node(index) {
+            if is_dropped(index) {
+                index = node.next;
+                continue;
+            }
+            let children = || self.tree.children(index);
+            match node.kind {
+                Kind::Array => removals.extend(
+                    children()
+                        .filter(|child| is_dropped(*child))
+                        .filter_map(|child| Some((self.tree.node(child)?.span, ELEMENT))),
+                ),
+                Kind::Object if children().any(is_dropped) => {
+                    let members: Vec<(Span, bool)> = children()
+                        .filter_map(|child| {
+                            let node = self.tree.node(child)?;
+                            Some((Span::new(node.name?.start, node.span.end), is_dropped(child)))
+                        })
+                        .collect();
+                    removals.extend(cut(&members, Span::new(node.span.start + 1, node.span.end - 1)));
+                }
+                Kind::String => {
+                    if let Ok(at) = self.opened.binary_search_by_key(&index, |opened| opened.0)
+                        && let Some((_, inner)) = self.opened.get(at)
+                    {
+                        removals.extend(inner.iter().copied());
+                    }
+                }
+                _ => {}
+            }
+            index += 1;
+        }
+        removals
+    }
+}
+
+/// Cuts items out of a list with separators, the way the list would have been written without them.
+pub(super) fn cut(items: &[(Span, bool)], whole: Span) -> Vec<Removal> {
+    if items.iter().all(|item| item.1) {
+        return vec![(whole, "")];
+    }
+    let mut removals = Vec::new();
+    let mut kept_before: Option<Span> = None;
+    for (at, (span, gone)) in items.iter().enumerate() {
+        if !gone {
+            kept_before = Some(*span);
+            continue;
+        }
+        let cut = match (kept_before, items.get(at + 1)) {
+            (Some(before), _) => {
+                kept_before = Some(*span);
+                Span::new(before.end, span.end)
+            }
+            (None, Some((next, _))) => Span::new(span.start, next.start),
+            (None, None) => *span,
+        };
+        removals.push((cut, ""));
+    }
+    removals
+}
+
+/// What a literal stands for, with a lone surrogate as U+FFFD: three bytes, as in [`string::decode_bytes`], so that
+/// positions are the same.
+pub(super) fn decode(literal: &str) -> Cow<'_, str> {
+    match string::decode_bytes(literal) {
+        Cow::Borrowed(_) => string::decode(literal),
+        Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).unwrap_or_else(|error| {
+            let mut bytes = error.into_bytes();
+            let mut at = 0;
+            while let Some([first, second, third]) =
+                bytes.get_mut(at..at + 3).and_then(|three| three.first_chunk_mut())
+            {
+                if *first == 0xed && *second >= 0xa0 {
+                    [*first, *second, *third] = [0xef, 0xbf, 0xbd];
+                    at += 3;
+                } else {
+                    at += 1;
+                }
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_surrogates_keep_positions() {
+        assert_eq!(decode(r#""a\ud800\ud83d\ude00b""#), "a\u{fffd}😀b");
+        assert_eq!(decode(r#""\udfff""#), "\u{fffd}");
+        assert_eq!(decode("\"\u{d7ff}\\n\""), "\u{d7ff}\n");
+    }
+
+    #[test]
+    fn lists_are_cut_as_if_never_written() {
+        for (gone, expected) in [
+            ([true, false, false], "{b, c}"),
+            ([false, true, false], "{a, c}"),
+            ([false, false, true], "{a, b}"),
+            ([true, true, false], "{c}"),
+            ([false, true, true], "{a}"),
+            ([true, false, true], "{b}"),
+            ([true, true, true], "{}"),
+        ] {
+            let text = "{a, b, c}";
+            let items = [0, 1, 2].map(|at| (Span::new(1 + 3 * at, 2 + 3 * at), gone[at]));
+            let mut edits = crate::jsonrpc::edit::Edits::new();
+            for (span, new) in cut(&items, Span::new(1, 8)) {
+                edits.replace(span, new);
+            }
+            assert_eq!(edits.apply(text), expected);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Decides in one pass over the bytes whether a text can hold anything that a rule covers. It may say yes in vain,
+//! never no: most messages hold no suspicious name, and they must cost nothing.
+
+use memchr::memmem;
+use regex::bytes::{Regex, RegexBuilder};
+
+/// What a separator can look like in a raw text: plain, or in a form body.
+const SEPARATOR: &str = "(?:[-_ +]|%20|%2d|%5f)*";
+
+/// What is longer and followed by `=` is no field of a form but the end of some Base64.
+pub(super) const LONGEST_FIELD_NAME: usize = 128;
+
+/// Names that match a default glob, stand in every other message, and are never a secret.
+const SPARED: [&[u8]; 2] = [b"progressToken", b"maxTokens"];
+
+#[derive(Clone, Debug)]
+enum Stems {
+    /// There is nothing to look for.
+    Never,
+    /// Nothing can be said from the bytes.
+    Always,
+    /// Some of these must be there.
+    Some {
+        regex: Regex,
+        /// The letters of each stem: most names lack one.
+        letters: Vec<u32>,
+    },
+}
+
+impl Stems {
+    fn of(stems: &[Option<String>]) -> Self {
+        if stems.is_empty() {
+            return Self::Never;
+        }
+        let known: Vec<&str> = stems.iter().flatten().map(String::as_str).collect();
+        if known.len() < stems.len() {
+            return Self::Always;
+        }
+        let patterns: Vec<String> = known.iter().map(|stem| stem.replace('_', SEPARATOR)).collect();
+        RegexBuilder::new(&patterns.join("|")).case_insensitive(true).unicode(false).build().map_or(
+            Self::Always,
+            |regex| Self::Some {
+                regex,
+                letters: known.iter().map(|stem| letters(stem.as_bytes())).collect(),
+            },
+        )
+    }
+}
+
+/// A bit for each letter of the alphabet; digits and separators say nothing.
+#[allow(clippy::indexing_slicing)] // Computed while compiling: out of bounds would not compile.
+const LETTERS: [u32; 256] = {
+    let mut bits = [0; 256];
+    let mut letter = 0;
+    while letter < 26 {
+        bits[b'a' as usize + letter] = 1 << letter;
+        bits[b'A' as usize + letter] = 1 << letter;
+        letter += 1;
+    }
+    bits
+};
+
+fn letters(name: &[u8]) -> u32 {
+    name.iter().fold(0, |bits, byte| bits | LETTERS.get(usize::from(*byte)).unwrap_or(&0))
+}
+
+/// The compiled filter of a rule set.
+#[derive(Clone, Debug)]
+pub(super) struct Prefilter {
+    keys: Stems,
+    pointers: Stems,
+    escape: memmem::Finder<'static>,
+}
+
+impl Prefilter {
+    /// From the normalised globs, and the segments of the pointers.
+    pub(super) fn new<'a>(
+        globs: impl Iterator<Item = &'a str>,
+        pointers: impl Iterator<Item = &'a [Option<String>]>,
+    ) -> Self {
+        let globs: Vec<_> = globs.map(glob_stem).collect();
+        let pointers: Vec<_> = pointers.map(pointer_stem).collect();
+        Self {
+            keys: Stems::of(&globs),
+            pointers: Stems::of(&pointers),
+            escape: memmem::Finder::new(b"\\u00"),
+        }
+    }
+
+    /// Whether a rule may cover something in this message.
+    pub(super) fn message(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        self.keys(text)
+            || match &self.pointers {
+                Stems::Never => false,
+                Stems::Always => true,
+                Stems::Some { regex, .. } => regex.is_match(bytes) || self.hides_names(bytes),
+            }
+    }
+
+    /// Whether a name that a glob matches may stand in this text, as a member or a form's field.
+    pub(super) fn keys(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        match &self.keys {
+            Stems::Never => false,
+            Stems::Always => true,
+            Stems::Some { .. } => {
+                memchr::memchr2_iter(b':', b'=', bytes).any(|at| self.is_named(bytes, at))
+                    || self.hides_names(bytes)
+            }
+        }
+    }
+
+    /// The same for free text, where names stand in any syntax.
+    pub(super) fn plain(&self, text: &str) -> bool {
+        match &self.keys {
+            Stems::Never => false,
+            Stems::Always => true,
+            Stems::Some { regex, .. } => regex.is_match(text.as_bytes()) || self.hides_names(text.as_bytes()),
+        }
+    }
+
+    /// Whether a glob may match this name.
+    pub(super) fn name(&self, name: &[u8]) -> bool {
+        match &self.keys {
+            Stems::Never => false,
+            Stems::Always => true,
+            Stems::Some { regex, letters: stems } => {
+                let lacks = !letters(name);
+                stems.iter().any(|stem| stem & lacks == 0) && regex.is_match(name)
+            }
+        }
+    }
+
+    /// Whether what stands in front of the colon or equals sign at `at` may be a name that a glob matches.
+    fn is_named(&self, bytes: &[u8], at: usize) -> bool {
+        let front = bytes.get(..at).unwrap_or_default();
+        if bytes.get(at) == Some(&b'=') {
+            let field = |byte: &&u8| is_field_byte(**byte);
+            let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
+            return front.get(at - name..).is_some_and(|name| self.name(name));
+        }
+        let end = match front.last() {
+            Some(b'"') => front.len() - 1,
+            Some(b' ' | b'\n' | b'\r' | b'\t') => {
+                let blank = |byte: &&u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+                match front.len() - front.iter().rev().take_while(blank).count() {
+                    0 => return false,
+                    end => end - 1,
+                }
+            }
+            _ => front.len().saturating_sub(1),
+        };
+        match front.get(end) {
+            Some(b'"') => {}
+            // White space of nested text, perhaps.
+            Some(b'n' | b'r' | b't') => return end > 0 && front.get(end - 1) == Some(&b'\\'),
+            _ => return false,
+        }
+        let front = front.get(..end).unwrap_or_default();
+        // Names are short: no call is worth it.
+        let Some(start) = front.iter().rposition(|byte| *byte == b'"') else { return false };
+        let mut depth = 0;
+        let before = front.get(..start).unwrap_or_default();
+        if front.last() == Some(&b'\\') || before.last() == Some(&b'\\') {
+            let slashes = |front: &[u8]| front.iter().rev().take_while(|byte| **byte == b'\\').count();
+            depth = slashes(front);
+            // An escaped quote may be part of the name: too much for this pass.
+            if depth != slashes(before) {
+                return true;
+            }
+        }
+        let name = front.get(start + 1..end - depth).unwrap_or_default();
+        self.name(name) && !SPARED.contains(&name)
+    }
+
+    /// Whether an escape stands for a character that names, or what marks them as names, are made of: then the bytes
+    /// prove nothing.
+    fn hides_names(&self, bytes: &[u8]) -> bool {
+        if memchr::memchr2(b'\\', b'%', bytes).is_none() {
+            return false;
+        }
+        let escape = self.escape.find_iter(bytes).any(|at| {
+            hex_byte(bytes, at + 4).is_some_and(|byte| {
+                (b' '..0x7f).contains(&byte) && !matches!(byte, b'<' | b'>' | b'&' | b'\'')
+            })
+        });
+        escape
+            || memchr::memchr_iter(b'%', bytes).any(|at| {
+                hex_byte(bytes, at + 1)
+                    .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'\\' | b'"'))
+            })
+    }
+}
+
+/// What every name under the glob contains: its longest literal stretch of letters and digits, with a `_` for the
+/// separators in it; `None` when there is none.
+fn glob_stem(pattern: &str) -> Option<String> {
+    let stretch = pattern
+        .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
+        .map(|stretch| stretch.trim_matches('_'))
+        .max_by_key(|stretch| stretch.len())
+        .filter(|stretch| !stretch.is_empty())?;
+    Some(stretch.to_owned())
+}
+
+/// A pattern that every text with such a pointer contains. Numbers may be positions, which leave no trace.
+fn pointer_stem(segments: &[Option<String>]) -> Option<String> {
+    segments
+        .iter()
+        .flatten()
+        .filter(|segment| !segment.bytes().all(|byte| byte.is_ascii_digit()))
+        .flat_map(|segment| segment.split(|char: char| !char.is_ascii_alphanumeric()))
+        .max_by_key(|stretch| stretch.len())
+        .filter(|stretch| !stretch.is_empty())
+        .map(str::to_owned)
+}
+
+fn hex_byte(bytes: &[u8], at: usize) -> Option<u8> {
+    let digits = std::str::from_utf8(bytes.get(at..at + 2)?).ok()?;
+    u8::from_str_radix(digits, 16).ok()
+}
+
+/// Whether the name of a form's field may have this byte in it.
+pub(super) fn is_field_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'+' | b'%' | b'[' | b']' | b'$')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(globs: &[&str]) -> Prefilter {
+        Prefilter::new(globs.iter().copied(), std::iter::empty())
+    }
+
+    #[test]
+    fn only_names_count() {
+        let filter = filter(&["*token*", "*api_key*"]);
+        for (text, expected) in [
+            (r#"{"a":"b"}"#, false),
+            (r#"{"token":"b"}"#, true),
+            (r#"{"x TOKEN y" : 1}"#, true),
+            (r#"{"a":"the token","b":"token tokens"}"#, false),
+            (r#"{"a":"the token","token":1}"#, true),
+            (r#"{"progressToken":1,"maxTokens":2}"#, false),
+            (r#"{"progressToken":1,"myToken":2}"#, true),
+            (r#"{"my progressToken":1}"#, true),
+            (r#"{"my \"progressToken":1}"#, true),
+            (r#"{"a":"{\"progressToken\" : 1}"}"#, false),
+            (r#"{"a":"{\"token\"\n: 1}"}"#, true),
+            (r#"{"a":"see https://h/token: \"x\""}"#, false),
+            (r#"{"a":"{\"token\":1}"}"#, true),
+            (r#"{"a":"{\"b\":\"token\"}"}"#, false),
+            (r#"{"t\u006fken":1}"#, true),
+            (r#"{"a":"caf\u00e9 \u003cb\u003e"}"#, false),
+            (r#"{"a":"token=1"}"#, true),
+            (r#"{"a":"my_token[x]\u003d1"}"#, true),
+            (r#"{"a":"t%6fken=1"}"#, true),
+            (r#"{"a":"%22token%22%3A"}"#, true),
+            (r#"{"a":"%20 100%"}"#, false),
+            (r#"{"api-key":1}"#, true),
+            (r#"{"api__key":1}"#, true),
+            (r#"{"apiKey":1}"#, true),
+            ("[\"token\"", false),
+            ("", false),
+        ] {
+            assert_eq!(filter.keys(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_glob_without_letters_is_always_possible() {
+        assert!(filter(&["*"]).keys(""));
+        assert!(filter(&["*token*", "*пароль*"]).keys(""));
+        assert!(!filter(&[]).keys("token"));
+    }
+}

@@ -1,0 +1,35 @@
+//! What the design promises, as tables; and random messages with planted secrets.
+
+mod random;
+mod structural;
+mod text;
+
+use std::sync::Arc;
+
+use super::{Redactor, Rules};
+use crate::jsonrpc::canonical;
+use crate::jsonrpc::tree::Tree;
+
+fn rules(own: &[&str]) -> Rules {
+    Rules::new(true, &own.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+fn redactor(own: &[&str]) -> Redactor {
+    Redactor::new(Arc::new(rules(own)), 1)
+}
+
+/// Redacts with fresh numbers; checks that a second time changes nothing.
+fn redact(own: &[&str], text: &str) -> String {
+    let once = redactor(own).redact(text).map_or_else(|| text.to_owned(), |redacted| redacted.text);
+    assert_eq!(redactor(own).redact(&once), None, "{once}");
+    once
+}
+
+/// The comparison form under the rules.
+fn form(rules: &Rules, text: &str) -> String {
+    let tree = Tree::of(text).unwrap();
+    let treatments = rules.treatments(&tree);
+    let mut out = Vec::new();
+    canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
+    String::from_utf8_lossy(&out).into_owned()
+}

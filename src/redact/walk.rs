@@ -1,0 +1,399 @@
+//! Which values of one JSON text a rule covers. One pass over the tree in document order; what is known about a
+//! container (the rule it stands under, whether it is a JSON Schema, whether its members are the protocol's or the
+//! user's) is kept for its children.
+
+use std::collections::HashMap;
+
+use super::key::{Count, Spared, is_count};
+use super::rules::{Facts, Rules};
+use crate::jsonrpc::string;
+use crate::jsonrpc::tree::{Kind, Node, Tree};
+
+/// Members whose values MCP gives a meaning that clients and servers act on: routing, types, cursors. They stay where
+/// they are the protocol's.
+const PROTOCOL_MEMBERS: [&str; 27] = [
+    "action",
+    "code",
+    "cursor",
+    "id",
+    "jsonrpc",
+    "level",
+    "logger",
+    "method",
+    "mimeType",
+    "mode",
+    "name",
+    "nextCursor",
+    "progress",
+    "progressToken",
+    "protocolVersion",
+    "requestId",
+    "requestState",
+    "resultType",
+    "role",
+    "status",
+    "stopReason",
+    "subscriptionId",
+    "taskId",
+    "toolUseId",
+    "type",
+    "uri",
+    "uriTemplate",
+];
+
+/// Members of the protocol that hold what users, tools and applications put there.
+const USER_DATA: [&str; 7] =
+    ["arguments", "context", "data", "input", "inputResponses", "metadata", "structuredContent"];
+
+const SCHEMA_MEMBERS: [&str; 3] = ["inputSchema", "outputSchema", "requestedSchema"];
+
+/// The keywords of a JSON Schema whose members are names of properties, not keywords.
+const SCHEMA_NAMES: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+
+/// The keywords of a JSON Schema that hold values of the property.
+const SCHEMA_VALUES: [&str; 5] = ["default", "const", "enum", "examples", "example"];
+
+/// A rule that covers a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Under {
+    rule: usize,
+    /// Numbers are counts and stay.
+    counts: bool,
+}
+
+/// Where a container stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// A batch, whose elements are messages.
+    Batch,
+    /// A message.
+    Envelope,
+    /// Below `params`, `result` or `error`: the protocol's own members.
+    Protocol,
+    /// `_meta`: like [`Place::User`], but for the names that MCP reserves.
+    Meta,
+    /// What users, tools and applications wrote.
+    User,
+    /// What MCP reserves.
+    Reserved,
+    /// A JSON Schema, and the rule that its property's name matches.
+    Schema(Option<Under>),
+    /// A map from property names to schemas, and the rule of the property it belongs to.
+    Properties(Option<Under>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Context {
+    place: Place,
+    under: Option<Under>,
+    /// Children met so far.
+    children: usize,
+    /// Position among its parent's children.
+    position: usize,
+}
+
+/// A covered scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) node: usize,
+    pub(super) rule: usize,
+}
+
+/// What a walk found.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// Covered scalars, in document order. Empty strings and nulls are among them: they stay in the text, but are
+    /// compared like any other covered value.
+    pub(super) marks: Vec<Mark>,
+    /// Strings that no rule covers as a whole and that may hold something, in document order.
+    pub(super) open: Vec<usize>,
+    /// Whether a rule covers any node.
+    pub(super) covers: bool,
+    contexts: Vec<Context>,
+}
+
+impl Walk {
+    /// Walks a message (`envelope`) or a JSON text found inside one.
+    pub(super) fn of(rules: &Rules, tree: &Tree<'_>, envelope: bool) -> Self {
+        let pointed = if envelope { pointed(rules, tree) } else { HashMap::new() };
+        let mut names = Names { rules, known: HashMap::new() };
+        let mut walk = Self {
+            marks: Vec::new(),
+            open: Vec::new(),
+            covers: false,
+            contexts: Vec::with_capacity(tree.len()),
+        };
+        for (index, node) in tree.iter() {
+            let mut context = match walk.contexts.get_mut(node.parent).filter(|_| index != 0) {
+                None => root(tree, node, envelope),
+                Some(parent) => {
+                    let position = parent.children;
+                    parent.children += 1;
+                    let name = node.name.map(|name| names.get(name.of(tree.text)));
+                    child(rules, tree, index, parent, position, name)
+                }
+            };
+            if let Some(&rule) = pointed.get(&index)
+                && context.place != Place::Reserved
+            {
+                context.under = Some(Under { rule, counts: false });
+            }
+            walk.covers |= context.under.is_some();
+            walk.contexts.push(context);
+            match (node.kind, context.under) {
+                (Kind::String, Some(under)) => walk.marks.push(Mark { node: index, rule: under.rule }),
+                (Kind::Number, Some(under)) if !under.counts => {
+                    walk.marks.push(Mark { node: index, rule: under.rule });
+                }
+                (Kind::Literal, Some(under)) if tree.text_of(index) == "null" => {
+                    walk.marks.push(Mark { node: index, rule: under.rule });
+                }
+                (Kind::String, None)
+                    if !matches!(
+                        context.place,
+                        Place::Reserved | Place::Schema(_) | Place::Properties(_)
+                    ) && rules.prefilter().keys(tree.text_of(index)) =>
+                {
+                    walk.open.push(index);
+                }
+                _ => {}
+            }
+        }
+        walk
+    }
+
+    /// Whether a rule covers the node.
+    pub(super) fn is_covered(&self, node: usize) -> bool {
+        self.contexts.get(node).is_some_and(|context| context.under.is_some())
+    }
+
+    /// The JSON pointer of a node. Of very deep ones only the end, so that no text takes quadratic time.
+    pub(super) fn pointer(&self, tree: &Tree<'_>, node: usize) -> String {
+        const DEEP: usize = 200;
+        let mut segments = Vec::new();
+        let mut at = node;
+        while at != 0 {
+            let (Some(node), Some(context)) = (tree.node(at), self.contexts.get(at)) else { break };
+            if segments.len() == DEEP {
+                segments.push("…".to_owned());
+                break;
+            }
+            segments.push(match node.name {
+                Some(name) => string::decode(name.of(tree.text)).replace('~', "~0").replace('/', "~1"),
+                None => context.position.to_string(),
+            });
+            at = node.parent;
+        }
+        segments.iter().rev().fold(String::new(), |pointer, segment| pointer + "/" + segment)
+    }
+}
+
+/// What the rules say about each distinct name.
+struct Names<'r, 't> {
+    rules: &'r Rules,
+    known: HashMap<&'t str, Name>,
+}
+
+/// What is known about a member's name.
+#[derive(Clone, Copy)]
+struct Name {
+    facts: Facts,
+    roles: Roles,
+}
+
+/// What a name means to MCP or JSON Schema, in the places where it means something.
+#[derive(Clone, Copy, Default)]
+#[allow(clippy::struct_excessive_bools)]
+struct Roles {
+    routes: bool,
+    opens: bool,
+    meta: bool,
+    protocol: bool,
+    reserved: bool,
+    user: bool,
+    content: bool,
+    schema: bool,
+    schema_names: bool,
+    schema_values: bool,
+}
+
+impl Roles {
+    fn of(name: &str) -> Self {
+        Self {
+            routes: ["jsonrpc", "id", "method"].contains(&name),
+            opens: ["params", "result", "error"].contains(&name),
+            meta: name == "_meta",
+            protocol: PROTOCOL_MEMBERS.contains(&name),
+            reserved: name == "progressToken" || name.starts_with("io.modelcontextprotocol/"),
+            user: USER_DATA.contains(&name),
+            content: name == "content",
+            schema: SCHEMA_MEMBERS.contains(&name),
+            schema_names: SCHEMA_NAMES.contains(&name),
+            schema_values: SCHEMA_VALUES.contains(&name),
+        }
+    }
+}
+
+impl<'t> Names<'_, 't> {
+    fn get(&mut self, literal: &'t str) -> Name {
+        *self.known.entry(literal).or_insert_with(|| {
+            let name = string::decode(literal);
+            Name { facts: self.rules.facts(&name), roles: Roles::of(&name) }
+        })
+    }
+}
+
+fn root(tree: &Tree<'_>, node: &Node, envelope: bool) -> Context {
+    let place = match (envelope, node.kind) {
+        (true, Kind::Array) => Place::Batch,
+        (true, _) => Place::Envelope,
+        (false, _) => schema_or(tree, 0, Place::User, None),
+    };
+    Context { place, under: None, children: 0, position: 0 }
+}
+
+fn child(
+    rules: &Rules,
+    tree: &Tree<'_>,
+    index: usize,
+    parent: &Context,
+    position: usize,
+    name: Option<Name>,
+) -> Context {
+    let context = |place, under| Context { place, under, children: 0, position };
+    let Some((node, Name { facts, roles })) = tree.node(index).and_then(|node| Some((node, name?))) else {
+        let place = if parent.place == Place::Batch { Place::Envelope } else { parent.place };
+        return context(schema_or(tree, index, place, parent.under), parent.under);
+    };
+    let container = matches!(node.kind, Kind::Object | Kind::Array);
+    match parent.place {
+        Place::Reserved => context(Place::Reserved, None),
+        Place::Envelope => match () {
+            () if roles.routes => context(Place::Reserved, None),
+            () if roles.opens => context(Place::Protocol, parent.under),
+            () => context(Place::User, judged(rules, tree, facts, node, parent.under)),
+        },
+        Place::Schema(property) => match () {
+            () if parent.under.is_some() => context(parent.place, parent.under),
+            () if roles.schema_values => context(Place::User, property_value(node, property)),
+            () if node.kind == Kind::Object && roles.schema_names => {
+                context(Place::Properties(property), None)
+            }
+            () => context(Place::Schema(property), None),
+        },
+        // A property without a schema: then this is no JSON Schema after all.
+        Place::Properties(_) if matches!(node.kind, Kind::String | Kind::Number) => {
+            context(Place::User, judged(rules, tree, facts, node, parent.under))
+        }
+        Place::Properties(property) => {
+            let own = match (facts.rule, facts.spared) {
+                (Some(rule), Spared::No) => {
+                    Some(Under { rule, counts: facts.count != Count::No && rules.is_default(rule) })
+                }
+                (_, Spared::No) => property,
+                _ => None,
+            };
+            context(Place::Schema(own), parent.under)
+        }
+        Place::Batch | Place::Protocol | Place::Meta | Place::User => {
+            let protocol = parent.place == Place::Protocol;
+            if (protocol && !container && roles.protocol) || (parent.place == Place::Meta && roles.reserved) {
+                return context(Place::Reserved, None);
+            }
+            if node.kind == Kind::Object && roles.schema {
+                return context(Place::Schema(None), None);
+            }
+            let user = roles.user || (node.kind == Kind::Object && roles.content);
+            let place = match () {
+                () if protocol && roles.meta => Place::Meta,
+                () if protocol && user && !is_content_block(tree, index) => Place::User,
+                () if protocol => Place::Protocol,
+                () => Place::User,
+            };
+            let under = judged(rules, tree, facts, node, parent.under);
+            context(schema_or(tree, index, place, under), under)
+        }
+    }
+}
+
+/// What covers a member, from its own name and from what covers its parent.
+fn judged(
+    rules: &Rules,
+    tree: &Tree<'_>,
+    facts: Facts,
+    node: &Node,
+    inherited: Option<Under>,
+) -> Option<Under> {
+    match facts.spared {
+        Spared::Protocol => return None,
+        Spared::Harmless => return inherited,
+        Spared::No => {}
+    }
+    let Some(rule) = facts.rule else { return inherited };
+    if !rules.is_default(rule) || facts.count == Count::No {
+        return Some(Under { rule, counts: false });
+    }
+    let harmless = facts.count == Count::Word
+        && (node.kind != Kind::String || is_count(node.span.of(tree.text).trim_matches('"')));
+    if harmless {
+        inherited.map(|under| Under { counts: true, ..under })
+    } else {
+        Some(Under { rule, counts: true })
+    }
+}
+
+fn property_value(node: &Node, property: Option<Under>) -> Option<Under> {
+    property.filter(|under| !(under.counts && node.kind == Kind::Number))
+}
+
+/// `place`, or a schema when the node is one without being called so: an object with `type` and `properties`.
+fn schema_or(tree: &Tree<'_>, index: usize, place: Place, under: Option<Under>) -> Place {
+    let free = under.is_none() && matches!(place, Place::Protocol | Place::Meta | Place::User);
+    if !free || tree.node(index).is_none_or(|node| node.kind != Kind::Object) {
+        return place;
+    }
+    let mut typed = false;
+    let mut properties = false;
+    for child in tree.children(index) {
+        typed |= tree.name_is(child, "type") && tree.text_of(child) == "\"object\"";
+        properties |= tree.name_is(child, "properties") && tree.text_of(child).starts_with('{');
+    }
+    if typed && properties { Place::Schema(None) } else { place }
+}
+
+/// Sampling messages and tool results have `content` blocks, elicitation answers have user data there.
+fn is_content_block(tree: &Tree<'_>, index: usize) -> bool {
+    tree.name_is(index, "content") && tree.member(index, "type").is_some()
+}
+
+/// The nodes that pointer rules name, with the rule that comes first for each.
+fn pointed(rules: &Rules, tree: &Tree<'_>) -> HashMap<usize, usize> {
+    let mut found = HashMap::new();
+    let batch = tree.node(0).is_some_and(|node| node.kind == Kind::Array);
+    for (rule, segments) in rules.pointers() {
+        let mut here: Vec<usize> = if batch { tree.children(0).collect() } else { vec![0] };
+        for segment in segments {
+            let mut below = Vec::new();
+            for parent in here {
+                let object = tree.node(parent).is_some_and(|node| node.kind == Kind::Object);
+                match segment {
+                    None => below.extend(tree.children(parent)),
+                    // All members of a repeated name: each of them is on the wire.
+                    Some(name) if object => {
+                        below.extend(tree.children(parent).filter(|&child| tree.name_is(child, name)));
+                    }
+                    Some(position) => {
+                        let position = position.parse().ok();
+                        below.extend(position.and_then(|position| tree.children(parent).nth(position)));
+                    }
+                }
+            }
+            here = below;
+        }
+        for node in here {
+            found.entry(node).or_insert(rule);
+        }
+    }
+    found
+}

@@ -1,0 +1,302 @@
+//! The match key: requests with equal keys are the same request. `docs/reference/matching.md` lists what takes part.
+
+use std::sync::Arc;
+
+use regex::Regex;
+
+use crate::error::{Error, Result};
+use crate::jsonrpc::canonical::{self, Treat};
+use crate::jsonrpc::message::View;
+use crate::jsonrpc::scan::{Members, Span};
+use crate::jsonrpc::string;
+use crate::jsonrpc::tree::{Kind, Tree};
+use crate::mcp::{self, Era};
+use crate::redact;
+
+/// What a user (or the cassette) said about matching, on top of the built-in rules.
+#[derive(Debug)]
+pub struct Rules {
+    ignored: Vec<Vec<String>>,
+    classes: Vec<Regex>,
+    redaction: Arc<redact::Rules>,
+}
+
+impl Rules {
+    /// Compiles `--ignore` pointers and `--ignore-value` classes (`uuid`, `timestamp`, `path`, or a regular
+    /// expression); `redaction` are the rules that the cassette was recorded with.
+    pub fn new(ignore: &[String], ignore_value: &[String], redaction: Arc<redact::Rules>) -> Result<Self> {
+        let ignored = ignore.iter().map(|pointer| parse_pointer(pointer)).collect::<Result<_>>()?;
+        let classes = ignore_value.iter().map(|class| parse_class(class)).collect::<Result<_>>()?;
+        Ok(Self { ignored, classes, redaction })
+    }
+
+    /// The redaction rules that run on live requests.
+    #[must_use]
+    pub fn redaction(&self) -> &redact::Rules {
+        &self.redaction
+    }
+
+    /// A live message as it may be shown: with placeholders for what redaction replaces.
+    #[must_use]
+    pub fn redacted(&self, message: &str) -> String {
+        let mut redactor = redact::Redactor::new(self.redaction.clone(), 0);
+        redactor.redact(message).map_or_else(|| message.to_owned(), |redacted| redacted.text)
+    }
+
+    fn ignores(&self, pointer: &str) -> bool {
+        let segments: Vec<&str> = pointer.split('/').skip(1).collect();
+        self.ignored.iter().any(|pattern| {
+            pattern.len() == segments.len()
+                && pattern.iter().zip(&segments).all(|(want, segment)| want == "*" || want == segment)
+        })
+    }
+
+    fn class(&self, value: &str) -> Option<usize> {
+        self.classes.iter().position(|class| class.is_match(value))
+    }
+}
+
+fn parse_pointer(pointer: &str) -> Result<Vec<String>> {
+    if !pointer.starts_with('/') {
+        return Err(Error::Usage(format!(
+            "--ignore {pointer}: expected a JSON pointer into the request, such as /params/arguments/timestamp"
+        )));
+    }
+    Ok(pointer.split('/').skip(1).map(str::to_owned).collect())
+}
+
+fn parse_class(class: &str) -> Result<Regex> {
+    let pattern = match class {
+        "uuid" => r"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+        "timestamp" => {
+            r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?$"
+        }
+        "path" => r"^(file://)?(/[^/\x00]+)+/?$|^[A-Za-z]:[\\/][^\x00]*$",
+        own => own,
+    };
+    Regex::new(pattern).map_err(|error| {
+        let line = error.to_string().lines().last().unwrap_or("").trim().to_owned();
+        Error::Usage(format!("--ignore-value {class}: not a regular expression: {line}"))
+    })
+}
+
+/// A request's key, and the redacted values in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    /// Equal bytes, equal requests.
+    pub bytes: Vec<u8>,
+    /// Where the request holds a value that redaction replaces, and that value: a placeholder in the cassette, the
+    /// real thing in a live request.
+    pub secrets: Vec<(String, String)>,
+}
+
+/// The key of the request at `view` in `text`.
+#[must_use]
+pub fn of(text: &str, view: &View, era: Era, rules: &Rules) -> Key {
+    let method = view.method_name(text);
+    let mut bytes = Vec::with_capacity(64 + view.params.map_or(0, Span::len));
+    bytes.push(if era == Era::Modern { b'm' } else { b'l' });
+    bytes.extend_from_slice(method.as_bytes());
+    bytes.push(0);
+    let params = view.params.map_or("", |span| span.of(text));
+    let mut secrets = Vec::new();
+    // All initialize parameters are the client's own business.
+    if method != "initialize" && !params.is_empty() && params != "{}" && params != "null" {
+        // Rules by pointer are about the whole message.
+        let message = Tree::of(view.whole.of(text)).ok();
+        if let Some((tree, root)) = message.and_then(|tree| tree.member(0, "params").map(|root| (tree, root)))
+        {
+            let filter = Filter::new(&method, &tree, root, rules);
+            let start = bytes.len();
+            canonical::write(&tree, root, &mut bytes, &mut |index| filter.treat(index));
+            // Parameters of which nothing counts equal no parameters.
+            if bytes.get(start..) == Some(b"{},") {
+                bytes.truncate(start);
+            }
+            secrets = filter.redacted.leaves;
+        }
+    }
+    Key { bytes, secrets }
+}
+
+struct Filter<'t, 'a> {
+    method: &'t str,
+    tree: &'t Tree<'a>,
+    params: usize,
+    rules: &'t Rules,
+    redacted: redact::Treatments,
+}
+
+impl<'t, 'a> Filter<'t, 'a> {
+    fn new(method: &'t str, tree: &'t Tree<'a>, params: usize, rules: &'t Rules) -> Self {
+        Self { method, tree, params, rules, redacted: rules.redaction.treatments(tree) }
+    }
+
+    fn treat(&self, index: usize) -> Treat {
+        let Some(node) = self.tree.node(index) else { return Treat::Keep };
+        if node.parent == self.params
+            && let Some(treat) = self.treat_parameter(index)
+        {
+            return treat;
+        }
+        match self.redacted.treat(index) {
+            Treat::Keep => {}
+            treat => return treat,
+        }
+        if !self.rules.ignored.is_empty() && self.rules.ignores(&self.tree.pointer(index)) {
+            return Treat::Drop;
+        }
+        if !self.rules.classes.is_empty() && node.kind == Kind::String {
+            let value = string::decode(node.span.of(self.tree.text));
+            if let Some(class) = self.rules.class(&value) {
+                return Treat::As(format!("~{class}").into_bytes());
+            }
+        }
+        Treat::Keep
+    }
+
+    /// What the protocol says of the members of `params` themselves.
+    fn treat_parameter(&self, index: usize) -> Option<Treat> {
+        let node = self.tree.node(index)?;
+        let value = node.span.of(self.tree.text);
+        let name = string::decode(node.name?.of(self.tree.text));
+        match &*name {
+            "_meta" => Some(Treat::Drop),
+            "arguments" if value == "null" || self.is_empty_object(index) => Some(Treat::Drop),
+            "cursor" if value == "null" => Some(Treat::Drop),
+            // Compared by policy, among the requests whose keys are equal.
+            "inputResponses" => Some(Treat::As(b"+".to_vec())),
+            // 2025-11-25: a task's time to live is the client's wish; that a task was asked for is the request.
+            "task" if self.method == "tools/call" => Some(Treat::As(b"+".to_vec())),
+            "notifications" if self.method == "subscriptions/listen" => {
+                Some(Treat::As(canonical_filter(self.tree, index)))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_empty_object(&self, index: usize) -> bool {
+        self.tree.node(index).is_some_and(|node| node.kind == Kind::Object && node.next == index + 1)
+    }
+}
+
+/// A listen filter as a set: false and empty entries are as good as absent, lists have no order.
+fn canonical_filter(tree: &Tree<'_>, index: usize) -> Vec<u8> {
+    let mut entries: Vec<Vec<u8>> = Vec::new();
+    for child in tree.children(index) {
+        let Some(node) = tree.node(child) else { continue };
+        let name = node.name.map_or("", |name| name.of(tree.text));
+        let mut add = |value: Option<usize>| {
+            let mut entry = Vec::new();
+            canonical::write_string(name, &mut entry);
+            if let Some(value) = value {
+                canonical::write(tree, value, &mut entry, &mut |_| Treat::Keep);
+            }
+            entries.push(entry);
+        };
+        match node.kind {
+            Kind::Array => tree.children(child).for_each(|element| add(Some(element))),
+            _ if node.span.of(tree.text) == "true" => add(None),
+            Kind::Literal => {}
+            _ => add(Some(child)),
+        }
+    }
+    entries.sort();
+    entries.dedup();
+    entries.concat()
+}
+
+/// The entries of a listen filter, for finding the largest overlap: `name` or `name value`.
+#[must_use]
+pub fn filter_entries(text: &str, view: &View) -> Vec<String> {
+    let Some(filter) =
+        view.params.and_then(|params| crate::jsonrpc::message::member(text, params, "notifications"))
+    else {
+        return Vec::new();
+    };
+    entries_of(filter.of(text))
+}
+
+/// The entries of a filter object: `name` for a true one, `name value` for each string of a list.
+#[must_use]
+pub fn entries_of(filter: &str) -> Vec<String> {
+    let mut entries = Vec::new();
+    let Some(mut members) = Members::of(filter, 0) else { return entries };
+    while let Ok(Some((name, value))) = members.next() {
+        let name = string::decode(name.of(filter));
+        if value.of(filter) == "true" {
+            entries.push(name.into_owned());
+        } else if let Ok(elements) = crate::jsonrpc::scan::elements(filter, value) {
+            entries.extend(
+                elements.iter().map(|element| format!("{name} {}", string::decode(element.of(filter)))),
+            );
+        }
+    }
+    entries
+}
+
+/// How the answers that a client gives to a server's questions are compared (`--match-inputs`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InputPolicy {
+    /// An elicitation's action, and its content when accepted; sampling and roots only by their presence.
+    #[default]
+    Action,
+    /// Equal in every value.
+    Exact,
+    /// Only which questions were answered.
+    Keys,
+}
+
+impl std::str::FromStr for InputPolicy {
+    type Err = String;
+
+    fn from_str(word: &str) -> std::result::Result<Self, String> {
+        match word {
+            "action" => Ok(Self::Action),
+            "exact" => Ok(Self::Exact),
+            "keys" => Ok(Self::Keys),
+            _ => Err(format!("{word:?} is not one of action, exact, keys")),
+        }
+    }
+}
+
+/// Whether a live answer to a server's question stands for the recorded one. Both are JSON texts of the bare result.
+#[must_use]
+pub fn same_input(policy: InputPolicy, recorded: &str, live: &str) -> bool {
+    let field = |text: &str, name: &str| {
+        crate::jsonrpc::message::member(text, Span::new(0, text.len()), name)
+            .and_then(|span| canonical::of(span.of(text)))
+    };
+    match policy {
+        InputPolicy::Keys => true,
+        InputPolicy::Exact => canonical::of(recorded) == canonical::of(live),
+        InputPolicy::Action => {
+            let action = field(recorded, "action");
+            action == field(live, "action")
+                && (action.as_deref() != Some(b"\"accept\",")
+                    || field(recorded, "content") == field(live, "content"))
+        }
+    }
+}
+
+/// The answers in a modern retry, by the server's key for each question.
+#[must_use]
+pub fn input_responses<'a>(text: &'a str, view: &View) -> Option<Vec<(String, &'a str)>> {
+    let span = crate::jsonrpc::message::member(text, view.params?, "inputResponses")?;
+    let mut members = Members::of(text, span.start)?;
+    let mut found = Vec::new();
+    while let Ok(Some((name, value))) = members.next() {
+        found.push((string::decode(name.of(text)).into_owned(), value.of(text)));
+    }
+    Some(found)
+}
+
+/// The method's name for people: `tools/call "search"`.
+#[must_use]
+pub fn describe(text: &str, view: &View) -> String {
+    let method = view.method_name(text);
+    match mcp::target(&method, text, view) {
+        Some(name) => format!("{method} {}", string::encode(&name)),
+        None => method.into_owned(),
+    }
+}

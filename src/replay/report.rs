@@ -1,0 +1,122 @@
+//! What a replay did, for its exit status and for `--report`. `docs/reference/report.md` describes the JSON.
+
+use super::nearest::Difference;
+use crate::jsonrpc::string;
+
+/// A request that was not recorded.
+#[derive(Clone, Debug)]
+pub struct Miss {
+    /// Its method.
+    pub method: String,
+    /// The tool, prompt or resource it is about.
+    pub name: Option<String>,
+    /// Why it has no answer, for people.
+    pub why: String,
+    /// The message index of the most similar recorded request, and where it differs.
+    pub nearest: Option<(u32, Vec<Difference>)>,
+    /// A command or flag that would settle it.
+    pub hint: String,
+}
+
+impl Miss {
+    /// `tools/call "search"`.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{} {}", self.method, string::encode(name)),
+            None => self.method.clone(),
+        }
+    }
+
+    /// The `data` of the error that the client gets, and the row of the report.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let mut out = format!("{{\"method\":{}", string::encode(&self.method));
+        if let Some(name) = &self.name {
+            out += &format!(",\"name\":{}", string::encode(name));
+        }
+        if let Some((message, differs)) = &self.nearest {
+            let differs: Vec<String> = differs.iter().map(Difference::json).collect();
+            out += &format!(",\"nearest\":{{\"message\":{message},\"differs\":[{}]}}", differs.join(","));
+        }
+        out + &format!(",\"hint\":{}}}", string::encode(&self.hint))
+    }
+
+    /// For stderr: what was asked, the nearest recorded request, the way out.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut out = self.why.clone();
+        if let Some((message, differs)) = &self.nearest {
+            out += &format!("; nearest is message {message}");
+            for difference in differs {
+                out += &format!("; {}", difference.words());
+            }
+        }
+        format!("{out}; {}", self.hint)
+    }
+}
+
+/// What a replay did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The session's name, where one was given.
+    pub session: Option<String>,
+    /// The server that was played.
+    pub server: String,
+    /// Requests answered by an exchange of their own.
+    pub hits: usize,
+    /// Requests answered by an exchange that had been played before.
+    pub repeats: usize,
+    /// Requests that were not recorded and are answered by rule, by method.
+    pub unrecorded: Vec<String>,
+    /// Requests that were not recorded.
+    pub misses: Vec<Miss>,
+    /// Recorded exchanges that nobody asked for: message index, method, name.
+    pub unused: Vec<(u32, String, Option<String>)>,
+    /// Questions of the server that the client never answered.
+    pub pending: Vec<String>,
+    /// What else a reader should know.
+    pub warnings: Vec<String>,
+    /// How the session ended.
+    pub ended: String,
+}
+
+impl Report {
+    /// One line of JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let list = |items: &[String]| {
+            let items: Vec<String> = items.iter().map(|item| string::encode(item)).collect();
+            format!("[{}]", items.join(","))
+        };
+        let misses: Vec<String> = self.misses.iter().map(Miss::json).collect();
+        let unused: Vec<String> = self
+            .unused
+            .iter()
+            .map(|(message, method, name)| {
+                let name = name.as_ref().map(|name| format!(",\"name\":{}", string::encode(name)));
+                format!(
+                    "{{\"message\":{message},\"method\":{}{}}}",
+                    string::encode(method),
+                    name.unwrap_or_default()
+                )
+            })
+            .collect();
+        let session =
+            self.session.as_ref().map(|session| format!("\"session\":{},", string::encode(session)));
+        format!(
+            "{{\"mcpreel_report\":1,{}\"server\":{},\"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\
+             \"unused\":[{}],\"pending\":{},\"warnings\":{},\"ended\":{}}}",
+            session.unwrap_or_default(),
+            string::encode(&self.server),
+            self.hits,
+            self.repeats,
+            misses.join(","),
+            list(&self.unrecorded),
+            unused.join(","),
+            list(&self.pending),
+            list(&self.warnings),
+            string::encode(&self.ended)
+        )
+    }
+}

@@ -1,0 +1,134 @@
+//! The live side: client sessions, and the exchanges that are being played to them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::mcp::Era;
+
+/// Tells a session which of the recorded ones it stands for: given the era of its first request, how many live
+/// sessions of that era the same owner had before.
+pub type Ordinal = Box<dyn FnMut(Era) -> usize + Send>;
+
+/// One live client session.
+pub struct Session {
+    /// Asked once, at the first request.
+    pub ordinal: Ordinal,
+    /// The era of the first request.
+    pub era: Option<Era>,
+    /// The recorded session it stands for.
+    pub stands_for: Option<u32>,
+    /// The capabilities of `initialize`, as JSON text (legacy).
+    pub capabilities: Option<String>,
+    /// The least severe log message wanted (legacy `logging/setLevel`).
+    pub log_level: Option<u8>,
+    /// Resources subscribed to (legacy).
+    pub subscribed: HashSet<String>,
+    /// How many notifications of each method came.
+    pub notifications: HashMap<String, usize>,
+    /// Questions that wait for the client: the id we gave, the play and the recorded question.
+    pub asked: HashMap<String, (u64, u32)>,
+    /// The id of our next question.
+    pub next_ask: u64,
+    /// Plays of this session by the live request id.
+    pub running: HashMap<String, u64>,
+    /// Live values seen in the place of redacted ones, by placeholder, and the other way round.
+    pub values: HashMap<String, String>,
+    /// Placeholders by the live value seen in their place.
+    pub placeholders: HashMap<String, String>,
+    /// The place of the last exchange in recorded order (`--ordering strict`).
+    pub strict_at: u32,
+    /// Batches that are being answered.
+    pub batches: HashMap<u64, Batch>,
+}
+
+/// A batch (2025-03-26) whose requests are being answered.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Requests without an answer yet.
+    pub waiting: usize,
+    /// The answers so far.
+    pub answers: Vec<String>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Session")
+            .field("era", &self.era)
+            .field("stands_for", &self.stands_for)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session that has said nothing yet.
+    #[must_use]
+    pub fn new(ordinal: Ordinal) -> Self {
+        Self {
+            ordinal,
+            era: None,
+            stands_for: None,
+            capabilities: None,
+            log_level: None,
+            subscribed: HashSet::new(),
+            notifications: HashMap::new(),
+            asked: HashMap::new(),
+            next_ask: 0,
+            running: HashMap::new(),
+            values: HashMap::new(),
+            placeholders: HashMap::new(),
+            strict_at: 0,
+            batches: HashMap::new(),
+        }
+    }
+}
+
+/// An exchange that is being played.
+#[derive(Debug)]
+pub struct Play {
+    /// Its session.
+    pub session: usize,
+    /// The exchange of the tape; `None` for a listen that was not recorded.
+    pub exchange: Option<u32>,
+    /// The live request's id.
+    pub id: String,
+    /// The live request's progress token.
+    pub token: Option<String>,
+    /// The least severe log message wanted (modern); `None` wants none.
+    pub log_level: Option<u8>,
+    /// The capabilities that apply, as JSON text.
+    pub capabilities: Option<String>,
+    /// Its era.
+    pub era: Era,
+    /// What a listen asked for.
+    pub filter: Vec<String>,
+    /// Whether it is a `subscriptions/listen`.
+    pub listen: bool,
+    /// The next step.
+    pub at: usize,
+    /// Nothing but notifications goes out before this time (microseconds).
+    pub not_before: u64,
+    /// When waiting for the client becomes an error (microseconds).
+    pub deadline: Option<u64>,
+    /// The state of each question.
+    pub asks: HashMap<u32, Asked>,
+    /// The client cancelled it.
+    pub cancelled: bool,
+    /// The exchange is played for the first time, so what followed it follows again.
+    pub first: bool,
+    /// The revision to name in the answer to `initialize`.
+    pub version: Option<String>,
+    /// The batch it belongs to.
+    pub batch: Option<u64>,
+    /// The task this play creates, answers for or belongs to.
+    pub task: Option<usize>,
+}
+
+/// Where a question of the server stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Sent, not answered.
+    Sent,
+    /// Answered.
+    Answered,
+    /// Not sent: the client cannot be asked.
+    Skipped,
+}

@@ -1,0 +1,15 @@
+//! Tests of the real binary over real pipes. Each module is a feature; names that start with `rNNN` are requirements.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::must_use_candidate,
+    clippy::should_panic_without_expect,
+    reason = "a test that cannot go on should say so and stop"
+)]
+
+mod first_light;
+#[allow(dead_code, reason = "each module uses its part")]
+mod support;
