@@ -6,7 +6,7 @@
 //!
 //! That way an exec that fails would look like a server that exits. So the step starts with one end of a socket pair
 //! as its standard input, gets the real one over it, and keeps a close-on-exec copy of the socket: when the other end
-//! sees it close after [`READY`] the server runs, and an error number after [`READY`] says why it does not.
+//! sees it close after `READY` the server runs, and an error number after `READY` says why it does not.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
