@@ -21,6 +21,9 @@ pub const KEPT: &str = "mcp_cassette";
 /// The rule id of messages that its rules changed; which rules those were is not in the file.
 pub const RULE: &str = "mcp-cassette";
 
+/// Marks a redaction manifest that was worked out from the messages, since the file has none that a replay can use.
+const DERIVED: &str = "derived_from";
+
 /// The fields of its head, in its order.
 const HEAD_FIELDS: [&str; 9] = [
     "format_version",

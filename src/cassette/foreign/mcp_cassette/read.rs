@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{FORMAT, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, RULE};
+use super::{DERIVED, FORMAT, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, RULE};
 use crate::cassette::head::{Head, Server, Transport, object};
 use crate::cassette::model::{Cassette, Timing, fault};
 use crate::cassette::record::{Body, Fault, Record, Side, micros};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::{Members, Span, elements, skip_space};
+use crate::jsonrpc::tree::{Kind, Tree};
 use crate::jsonrpc::{pretty, string};
 
 /// Reads a file of format version 1 to 3.
@@ -42,6 +43,8 @@ struct File {
     appended: String,
     untimed: bool,
     places: Places,
+    /// The rules that a replay needs, see [`derive_rules`].
+    rules: Vec<String>,
     too_new: Option<String>,
 }
 
@@ -149,6 +152,12 @@ impl File {
         if matches!(record.body, Body::None) {
             return Err(wrong(message, "expected \"payload\""));
         }
+        if record.from == Side::Client
+            && record.more.as_ref().is_some_and(|more| !more.redacted.is_empty())
+            && let Body::Payload(view) = &record.body
+        {
+            derive_rules(view.whole.of(text), &mut self.rules);
+        }
         self.untimed |= time.is_none();
         let appended = &self.appended;
         let of = |span: Span| match span.start.checked_sub(text.len()) {
@@ -182,6 +191,13 @@ impl File {
         let name = self.server.info.as_deref().and_then(server_name).unwrap_or_else(|| "server".to_owned());
         "mcp-cassette".clone_into(&mut self.head.recorder);
         self.head.servers = vec![(name, self.server)];
+        if !self.rules.is_empty() {
+            let rules: Vec<String> = self.rules.iter().map(|rule| string::encode(rule)).collect();
+            self.head.redaction = Some(object([
+                ("rules".to_owned(), format!("[{}]", rules.join(","))),
+                (DERIVED.to_owned(), string::encode("mcp-cassette")),
+            ]));
+        }
         let kept = [("session_id", self.session_id), ("redaction", self.redaction)];
         let kept: Vec<_> =
             kept.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
@@ -191,6 +207,26 @@ impl File {
         text.push_str(&self.appended);
         let timing = if self.untimed { Timing::Absent } else { Timing::Known };
         Cassette { head: self.head, text, records: self.records, timing, warnings: Vec::new() }
+    }
+}
+
+/// The rules under which a live request equals this redacted one. The file names none of those that replace a value
+/// by its key, so they are read off the keys whose value is the literal they leave.
+fn derive_rules(payload: &str, rules: &mut Vec<String>) {
+    let Ok(tree) = Tree::of(payload) else { return };
+    for (index, node) in tree.iter().filter(|(_, node)| node.kind == Kind::String) {
+        if !string::is(node.span.of(payload), "REDACTED") {
+            continue;
+        }
+        let rule = match node.name.map(|name| string::decode(name.of(payload))) {
+            // A progress token is never compared.
+            Some(name) if name == "progressToken" || name.contains(['*', '?', '[', ']', '=']) => continue,
+            Some(name) => format!("key:{name}"),
+            None => format!("pointer:{}", tree.pointer(index)),
+        };
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
     }
 }
 

@@ -194,6 +194,19 @@ fn usual_http_facts_need_no_loss() {
 }
 
 #[test]
+fn a_replay_gets_the_rules_that_made_the_placeholders() {
+    let text = r#"{"format_version":3,"messages":[{"t_offset_ms":1,"sender":"client","redacted":true,"payload":{"id":1,"method":"tools/call","params":{"_meta":{"progressToken":"REDACTED"},"name":"x","arguments":{"api-key":"REDACTED","list":["a","REDACTED"],"api-key":"REDACTED"}}}},
+{"sender":"client","payload":{"id":2,"method":"a","params":{"plain":"REDACTED"}}},{"sender":"server","redacted":true,"payload":{"id":2,"result":{"token":"REDACTED"}}}]}"#;
+    let cassette = parsed(text);
+    let rules =
+        r#"{"rules":["key:api-key","pointer:/params/arguments/list/1"],"derived_from":"mcp-cassette"}"#;
+    assert_eq!(cassette.head.redaction.as_deref(), Some(rules));
+    let written = write(&around(&cassette));
+    assert_eq!(written.dropped, ["of repeated keys in an object only the last stays"]);
+    assert!(written.text.contains("\"redaction\": null"));
+}
+
+#[test]
 fn placeholders_are_known() {
     for text in [
         "REDACTED",

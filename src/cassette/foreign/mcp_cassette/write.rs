@@ -7,7 +7,7 @@ use std::path::Path;
 use base64::Engine as _;
 
 use super::python::{self, Changed, DEEPEST, new_line};
-use super::{HEAD_FIELDS, KEPT, MESSAGE_FIELDS, RULE, read};
+use super::{DERIVED, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, RULE, read};
 use crate::cassette::clock;
 use crate::cassette::head::{Exit, Process, Server, Transport};
 use crate::cassette::model::{Cassette, Timing};
@@ -116,10 +116,12 @@ impl Writer<'_> {
                 .add(&format!("server {name:?} and its {count} messages: the format has one server"), 1);
             self.dropped.add("unknown fields of a server", server.extra.len());
         }
+        let derived = |text: &&String| member(text, Span::new(0, text.len()), DERIVED).is_some();
+        let redaction = head.redaction.as_ref().filter(|text| !derived(text));
         for (value, what) in [
-            (&head.redaction, "the redaction manifest: messages keep only the mark that they were redacted"),
-            (&head.labels, "the labels"),
-            (&head.matching, "the matching rules"),
+            (redaction, "the redaction manifest: messages keep only the mark that they were redacted"),
+            (head.labels.as_ref(), "the labels"),
+            (head.matching.as_ref(), "the matching rules"),
         ] {
             self.dropped.add(what, usize::from(value.is_some()));
         }
