@@ -6,6 +6,7 @@ pub mod args;
 pub mod convert;
 pub mod demo;
 pub mod end;
+pub mod inspect;
 pub mod options;
 pub mod record;
 pub mod recover;
