@@ -35,7 +35,7 @@ fn the_timeline_pairs_what_belongs_together() {
     let text = view(&Inspect { timeline: true, ..asked() }).unwrap();
     assert_eq!(
         text,
-        r##"   #0  +0.000  files   -> request tools/list id 1 46 B
+        r#"   #0  +0.000  files   -> request tools/list id 1 46 B
    #1  +0.001  files   <- response tools/list id 1 235 B (answers #0 after 1.5 ms)
    #2  +0.010  files   -> request tools/call "read" id 1 146 B [redacted]
    #3  +0.011  files   <- text listening\u001b]0;x\u0007\u000d
@@ -51,7 +51,7 @@ fn the_timeline_pairs_what_belongs_together() {
 #12.0  +1.401  files   <- response ping id 9 36 B (answers #11.1 after 1.0 ms)
 #12.1  +1.401  files   <- response ping id 8 73 B (answers #11.0 after 1.0 ms) [error -32601 no\u009bping]
   #13  +1.402  files   <- response id 77 37 B (answers nothing recorded)
-"##
+"#
     );
 }
 
