@@ -1,13 +1,14 @@
 //! `convert`: one cassette, another format. Nothing is lost without being named, and what counts needs `--lossy`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use argh::{ArgsInfo, FromArgs};
 
 use crate::cassette::foreign::mcp_cassette;
-use crate::cassette::{Cassette, Timing, document, journal};
+use crate::cassette::segments::{self, CassetteOnDisk};
+use crate::cassette::{Cassette, Timing, document, journal, merge};
 use crate::error::{Error, Result};
 use crate::exit;
 
@@ -101,19 +102,34 @@ impl Convert {
         }
         let path = Path::new(&self.output);
         refuse_other_files(path)?;
-        replace(path, &written.text)?;
+        write(path, &written.text)?;
         Ok(exit::OK)
     }
 }
 
-/// Reads a cassette from a file, or from standard input for `-`.
+/// Reads a cassette: a file, a recording that has ended and is not merged yet, or standard input for `-`.
 pub fn read(input: &str) -> Result<Cassette> {
-    if input != "-" {
-        return Cassette::read(Path::new(input));
+    if input == "-" {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map_err(Error::io("read", "standard input"))?;
+        return Cassette::parse(Path::new("standard input"), bytes);
     }
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes).map_err(Error::io("read", "standard input"))?;
-    Cassette::parse(Path::new("standard input"), bytes)
+    let path = Path::new(input);
+    match segments::find(path)? {
+        CassetteOnDisk::Document(_) | CassetteOnDisk::Absent => Cassette::read(path),
+        CassetteOnDisk::Segments { segments, onto } => merge::read_segments(&segments, onto.as_deref()),
+        CassetteOnDisk::Recording { owner, .. } => {
+            Err(Error::input(path, "", format!("is being recorded ({owner}); try again when that has ended")))
+        }
+        CassetteOnDisk::Interrupted { folders } => {
+            let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+            let what = format!(
+                "no such cassette, but an interrupted recording is left in {}; mcpreel recover makes a cassette of it",
+                folders.join(", ")
+            );
+            Err(Error::input(path, "", what))
+        }
+    }
 }
 
 fn render(cassette: &Cassette, target: Target) -> mcp_cassette::Written {
@@ -148,62 +164,19 @@ fn refuse_other_files(path: &Path) -> Result<()> {
     }
 }
 
-/// Puts `text` in the place of the file: first into a file beside it, then by renaming, so that a reader sees the old
-/// one or the new one. A symbolic link stays and its target is replaced. What is no regular file is written to.
-pub fn replace(path: &Path, text: &str) -> Result<()> {
-    let fail = |error| Error::io("write", path)(error);
-    let target = follow(path);
-    if fs::metadata(&target).is_ok_and(|meta| !meta.is_file()) {
-        let mut file = OpenOptions::new().write(true).open(&target).map_err(fail)?;
-        return file.write_all(text.as_bytes()).map_err(fail);
+/// Writes the file in one step. What is no regular file (a pipe, a device) is written to as it is.
+fn write(path: &Path, text: &str) -> Result<()> {
+    if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        let file = OpenOptions::new().write(true).open(path);
+        return file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::io("write", path));
     }
-    let (temporary, file) = beside(&target).map_err(fail)?;
-    let done = fill(file, text).and_then(|()| fs::rename(&temporary, &target));
-    if let Err(error) = done {
-        let _ = fs::remove_file(&temporary);
-        return Err(fail(error));
-    }
-    // The rename itself must survive a power cut; a file system that cannot sync a folder has done what it can.
-    if let Some(folder) = target.parent().and_then(|folder| File::open(or_here(folder)).ok()) {
-        let _ = folder.sync_all();
-    }
-    Ok(())
-}
-
-fn fill(mut file: File, text: &str) -> io::Result<()> {
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-fn or_here(folder: &Path) -> &Path {
-    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
-}
-
-/// The file that a chain of symbolic links ends at, whether it exists or not.
-fn follow(path: &Path) -> PathBuf {
-    let mut target = path.to_path_buf();
-    for _ in 0..40 {
-        let Ok(next) = fs::read_link(&target) else { break };
-        target = target.parent().unwrap_or(Path::new("")).join(next);
-    }
-    target
-}
-
-/// A new file in the same folder, with the mode that the umask leaves.
-fn beside(target: &Path) -> io::Result<(PathBuf, File)> {
-    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut number = 0;
-    loop {
-        let temporary = target.with_file_name(format!(".{name}.{}.{number}.tmp", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => number += 1,
-            other => return other.map(|file| (temporary, file)),
-        }
-    }
+    merge::replace(path, text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     const OURS: &str = r#"{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"x","servers":{"a":{"transport":"stdio"}},"messages":[{"from":"client","payload":[{"id":1,"method":"ping"}]}],"timing_ms":[0.5]}"#;
