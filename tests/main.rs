@@ -11,5 +11,6 @@
 )]
 
 mod first_light;
+mod format;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

@@ -82,7 +82,7 @@ fn survey(reel: &Reel, server: u32, of: &mut Of<'_>) {
         let Some((_, record)) = reel.at(index).filter(|(_, record)| record.server == server) else {
             continue;
         };
-        of.messages += 1;
+        of.messages += usize::from(reel.kind(index) != "transport");
         conns.insert(record.conn);
         sessions.insert(record.session);
         if let Some(end) = record.more.as_ref().and_then(|more| more.end.clone()) {

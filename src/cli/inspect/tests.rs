@@ -94,7 +94,7 @@ fn an_exchange_is_shown_whole() {
 fn the_summary_counts() {
     let text = view(&asked()).unwrap();
     for line in [
-        "  16 messages, 2 errors, 1.4 s",
+        "  15 messages, 2 errors, 1.4 s",
         "server \"files\", stdio: srv \\u001b[2J",
         "  protocol 2025-11-25, server info files 2, 13 messages",
         "  -> ping                         2  2 answered, 1 error, median 1.0 ms, longest 1.0 ms",
