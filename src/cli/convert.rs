@@ -79,18 +79,16 @@ impl Convert {
         let written = render(&cassette, target);
         for remark in cassette.warnings.iter().chain(&written.notes) {
             // A note that cannot be printed must not stop the conversion.
-            let _ = writeln!(notes, "mcpreel: note: {remark}");
+            let _ = writeln!(notes, "mcpreel: note: {}", super::printable(remark));
         }
-        let list = written.dropped.iter().fold(String::new(), |list, what| list + "\n  " + what);
-        if !list.is_empty() {
-            if !self.lossy {
-                let what = format!(
-                    "{}: this would be lost (write it anyway with --lossy):{list}",
-                    if self.input == "-" { "standard input" } else { &self.input }
-                );
-                return Err(Error::Usage(what));
-            }
-            let _ = writeln!(notes, "mcpreel: lost:{list}");
+        for what in &written.dropped {
+            let _ = writeln!(notes, "mcpreel: lost: {}", super::printable(what));
+        }
+        if !written.dropped.is_empty() && !self.lossy {
+            let input = if self.input == "-" { "standard input" } else { &self.input };
+            return Err(Error::Usage(format!(
+                "{input}: not everything in it can be written in this format, see above; --lossy writes the rest"
+            )));
         }
         if self.output == "-" {
             return match out.write_all(written.text.as_bytes()).and_then(|()| out.flush()) {
@@ -227,7 +225,7 @@ mod tests {
         let (same, _) = run(&ours, "-", None, false).unwrap();
         assert_eq!(fs::read_to_string(&document).unwrap(), same);
         let (_, notes) = run(&document, &theirs, Some(Target::McpCassette), true).unwrap();
-        assert!(notes.contains("mcpreel: lost:\n  a batch"), "{notes}");
+        assert!(notes.contains("mcpreel: lost: a batch becomes a raw line"), "{notes}");
         let (again, _) = run(&theirs, "-", Some(Target::McpCassette), true).unwrap();
         assert_eq!(fs::read_to_string(&theirs).unwrap(), again);
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 4, "no temporary file stays");
@@ -240,7 +238,7 @@ mod tests {
         let theirs = folder.path("d.json");
         let error = run(&ours, &theirs, Some(Target::McpCassette), false).unwrap_err();
         assert_eq!(error.code(), 2);
-        assert!(error.to_string().contains("--lossy):\n  a batch becomes a raw line"), "{error}");
+        assert!(error.to_string().contains("--lossy writes the rest"), "{error}");
         assert!(!Path::new(&theirs).exists());
     }
 
