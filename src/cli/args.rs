@@ -191,6 +191,10 @@ impl<'a> Walk<'a> {
         if self.path.is_empty() { self.program.name.to_owned() } else { self.path.join(" ") }
     }
 
+    fn has_no(&self) -> String {
+        if self.path.is_empty() { "there is no".to_owned() } else { format!("{} has no", self.called()) }
+    }
+
     fn take(&mut self, arg: OsString) -> Result<(), Stop> {
         if arg == "--" {
             return self.dashes();
@@ -222,7 +226,7 @@ impl<'a> Walk<'a> {
         } else if !self.level.commands.is_empty() && self.level.positionals.is_empty() {
             let known = self.level.commands.iter().map(|command| command.name);
             let hint = suggest::did_you_mean(text, known.filter(|name| !name.starts_with("__")), "");
-            self.usage(format!("{} has no command {text:?}{hint}", self.called()))
+            self.usage(format!("{} command {text:?}{hint}", self.has_no()))
         } else if starts_command {
             self.start_command(arg);
             Ok(())
@@ -328,7 +332,7 @@ impl<'a> Walk<'a> {
                 _ => {
                     let known = self.level.flags.iter().filter(|flag| !flag.hidden).map(bare);
                     let hint = suggest::did_you_mean(name, known, "--");
-                    self.usage(format!("{} has no option {:?}{hint}", self.called(), format!("--{name}")))
+                    self.usage(format!("{} option {:?}{hint}", self.has_no(), format!("--{name}")))
                 }
             };
         };
@@ -344,7 +348,7 @@ impl<'a> Walk<'a> {
                 return match letter {
                     'h' => Err(Stop::Help(self.path.clone())),
                     'V' => Err(Stop::Version),
-                    _ => self.usage(format!("{} has no option {:?}", self.called(), format!("-{letter}"))),
+                    _ => self.usage(format!("{} option {:?}", self.has_no(), format!("-{letter}"))),
                 };
             };
             let name = format!("-{letter}");

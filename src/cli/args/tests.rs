@@ -147,9 +147,9 @@ fn the_wrapped_command_is_found() {
 #[test]
 fn what_makes_no_sense_is_one_line_and_exit_2() {
     for (line, text) in [
-        ("recrod", r#"mcpreel has no command "recrod" (did you mean record?); see mcpreel --help"#),
-        ("f.json", r#"mcpreel has no command "f.json"; see mcpreel --help"#),
-        ("--bogus", r#"mcpreel has no option "--bogus"; see mcpreel --help"#),
+        ("recrod", r#"there is no command "recrod" (did you mean record?); see mcpreel --help"#),
+        ("f.json", r#"there is no command "f.json"; see mcpreel --help"#),
+        ("--bogus", r#"there is no option "--bogus"; see mcpreel --help"#),
         ("help recor", r#"there is no command "recor" (did you mean record?); see mcpreel --help"#),
         (
             "record --casette c",
