@@ -12,7 +12,7 @@ use crate::cassette::clock;
 use crate::cassette::head::{Exit, Process, Server, Transport};
 use crate::cassette::model::{Cassette, Timing};
 use crate::cassette::record::{Body, More, Record, Side};
-use crate::jsonrpc::message::{Shape, View, member, member_at};
+use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::tree::Tree;
 use crate::jsonrpc::{pretty, string};
@@ -254,15 +254,18 @@ impl Writer<'_> {
     }
 
     fn info(&self, server: &Server) -> Option<String> {
-        let (text, info) = if let Some(info) = &server.info {
-            (info.as_str(), Span::new(0, info.len()))
-        } else {
-            let (view, text) = self.handshake()?;
-            (text, member_at(text, view.result?, &["serverInfo"])?)
+        let pair = |text: &str, info: Span| {
+            let literal = |name| {
+                let literal = member(text, info, name)?.of(text);
+                literal.starts_with('"').then(|| literal.to_owned())
+            };
+            Some(format!("{{\"name\":{},\"version\":{}}}", literal("name")?, literal("version")?))
         };
-        let literal =
-            |name| member(text, info, name).map(|value| value.of(text)).filter(|text| text.starts_with('"'));
-        Some(format!("{{\"name\":{},\"version\":{}}}", literal("name")?, literal("version")?))
+        let known = server.info.as_deref().and_then(|info| pair(info, Span::new(0, info.len())));
+        known.or_else(|| {
+            let (view, text) = self.handshake()?;
+            pair(text, member(text, view.result?, "serverInfo")?)
+        })
     }
 
     /// Whether the record is a message; counts what is lost of it either way.
