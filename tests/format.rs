@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use mcpreel::cassette::foreign::mcp_cassette;
 use mcpreel::cassette::head::{Head, Process, Server};
 use mcpreel::cassette::record::{Body, More, Record};
-use mcpreel::cassette::{Cassette, Ended, Exit, Side, Timing, Transport, document, journal};
+use mcpreel::cassette::{Cassette, Ended, Exit, Side, Timing, Transport, document, journal, merge};
 use mcpreel::jsonrpc::string;
 use mcpreel::jsonrpc::tree::{Kind, Tree};
 use regex::Regex;
@@ -160,7 +160,7 @@ fn every_cassette_fits_the_schema_and_is_in_our_layout() {
         let cassette = read(&path, &text);
         assert!(cassette.warnings.is_empty(), "{}: {:?}", path.display(), cassette.warnings);
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.ends_with(".jsonl") {
+        if merge::is_journal(&path) {
             assert_eq!(journal::write(&cassette), text, "{name}");
         } else {
             assert_eq!(validator.check(&text), [""; 0], "{name}");
