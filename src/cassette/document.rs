@@ -133,7 +133,7 @@ fn parse_by_tokens(path: &Path, text: &str, list: Span, head: &Head) -> Result<V
 /// Parses the records at `spans`, on several threads when there is much to do.
 fn parse(text: &str, spans: &[Span], head: &Head) -> std::result::Result<Vec<Record>, (usize, Fault)> {
     let names = head.names();
-    let defaults = Defaults { servers: &names, conn: 0, server: (names.len() == 1).then_some(0) };
+    let defaults = Defaults { servers: &names, conn: 0, server: (names.len() == 1).then_some(0), at: 0 };
     let workers = match text.len() {
         size if size < SHARED_WORK => 1,
         _ => std::thread::available_parallelism().map_or(1, usize::from).min(8),

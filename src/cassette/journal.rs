@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
 
+/// The time of a record that says none, while it is read.
+const UNTIMED: u64 = u64::MAX;
+
 /// Reads a journal, or several one after the other.
 pub fn read(path: &Path, text: String) -> Result<Cassette> {
     read_lines(path, text, false)
@@ -59,8 +62,8 @@ fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
             ));
         }
         // Spans of all parts belong to the one text, so parts are merged without theirs.
-        let part =
-            Cassette { head: part.head, records: part.records, timing: Timing::Known, ..Cassette::default() };
+        let timing = if part.timed || part.records.is_empty() { Timing::Known } else { Timing::Absent };
+        let part = Cassette { head: part.head, records: part.records, timing, ..Cassette::default() };
         cassette.merge(part);
     }
     cassette.text = text;
@@ -75,6 +78,7 @@ struct Part {
     records: Vec<Record>,
     format: Option<Span>,
     latest: u64,
+    timed: bool,
     finished: bool,
 }
 
@@ -149,13 +153,15 @@ fn take(
         }
         Line::Record => {
             let single = (part.names.len() == 1).then_some(0);
-            let defaults = Defaults { servers: &part.names, conn: part.head.conn, server: single };
+            let defaults =
+                Defaults { servers: &part.names, conn: part.head.conn, server: single, at: UNTIMED };
             let (mut record, end) = Record::parse(text, line.start, &defaults)?;
             if !Span::new(end, line.end).of(text).trim().is_empty() {
                 return Err(Fault { at: end, what: "expected the end of the line".to_owned() });
             }
+            part.timed |= record.at != UNTIMED;
             // A clock that was set back must not reorder a journal.
-            part.latest = part.latest.max(record.at);
+            part.latest = if record.at == UNTIMED { part.latest } else { part.latest.max(record.at) };
             record.at = part.latest;
             part.records.push(record);
         }

@@ -99,6 +99,8 @@ pub struct Defaults<'a> {
     pub conn: u32,
     /// The server of records that name none; `None` when they must.
     pub server: Option<u32>,
+    /// The time of records that say none.
+    pub at: u64,
 }
 
 impl Record {
@@ -114,7 +116,7 @@ impl Record {
             conn: defaults.conn,
             session: 0,
             exchange: 0,
-            at: 0,
+            at: defaults.at,
             body: Body::None,
             more: None,
         };
@@ -295,7 +297,7 @@ mod tests {
     #[test]
     fn a_record_is_read_field_by_field() {
         let names = ["a".to_owned(), "b".to_owned()];
-        let defaults = Defaults { servers: &names, conn: 2, server: None };
+        let defaults = Defaults { servers: &names, conn: 2, server: None, at: 0 };
         let text = r#"{"server":"b","from":"server","at":1.5,"redacted":["key:*token*"],"payload":{"id":1,"result":{}},"later":{"x": 1}}"#;
         let (record, end) = Record::parse(text, 0, &defaults).unwrap();
         assert_eq!(end, text.len());

@@ -36,6 +36,7 @@ enum Command {
     Use(use_::Use),
     Record(record::Record),
     Serve(serve::Serve),
+    Inspect(inspect::Inspect),
     Convert(convert::Convert),
     Recover(recover::Recover),
     End(end::End),
@@ -74,6 +75,9 @@ fn run(command: Command, wrapped: Option<Vec<OsString>>, own: &[OsString]) -> Re
         Command::Use(command) => use_::run(&command, &needed(wrapped, "use")?, own),
         Command::Record(command) => record::run(&command, &needed(wrapped, "record")?, own),
         Command::Serve(command) => serve::run(&command, own),
+        Command::Inspect(command) => {
+            command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
+        }
         Command::Convert(command) => {
             command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
         }
