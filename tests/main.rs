@@ -10,6 +10,8 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
+mod architecture;
+mod docs;
 mod first_light;
 mod format;
 #[allow(dead_code, reason = "each module uses its part")]
