@@ -16,3 +16,4 @@ mod first_light;
 mod format;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;
+mod wire;
