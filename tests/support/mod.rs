@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+pub mod recording;
+
 /// The binary under test.
 pub const MCPREEL: &str = env!("CARGO_BIN_EXE_mcpreel");
 
