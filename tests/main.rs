@@ -14,6 +14,7 @@ mod architecture;
 mod docs;
 mod first_light;
 mod format;
+mod json_texts;
 mod record_bytes;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

@@ -70,8 +70,8 @@ impl Random {
         self.0 % below
     }
 
-    pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[usize::try_from(self.below(list.len() as u64)).unwrap()]
+    pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[usize::try_from(self.below(list.len() as u64)).unwrap()]
     }
 }
 
