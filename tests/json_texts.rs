@@ -7,12 +7,46 @@ use crate::support::recording::{Random, is_json, squeezed};
 
 const SPACE: [&str; 8] = ["", "", "", " ", "\t", "\r", "\n", "  \r\n\t "];
 const NUMBERS: [&str; 16] = [
-    "0", "-0", "1", "1.0", "1e2", "1E+2", "-1e-2", "0.1000", "1E400", "-1E400", "1e-400", "9007199254740993",
-    "123456789012345678901234", "-0.0", "3.141592653589793238462643383279", "10",
+    "0",
+    "-0",
+    "1",
+    "1.0",
+    "1e2",
+    "1E+2",
+    "-1e-2",
+    "0.1000",
+    "1E400",
+    "-1E400",
+    "1e-400",
+    "9007199254740993",
+    "123456789012345678901234",
+    "-0.0",
+    "3.141592653589793238462643383279",
+    "10",
 ];
 const PIECES: [&str; 22] = [
-    "a", " ", "id", "é", "\u{2028}", "\u{2029}", "\u{85}", "\u{feff}", "😀", "\u{7f}", "\\\"", "\\\\", "\\/", "\\n",
-    "\\u0000", "\\u00e9", "\\ud800", "\\udfff\\ud800", "\\uD83D\\uDE00", "[", "}", ",: ",
+    "a",
+    " ",
+    "id",
+    "é",
+    "\u{2028}",
+    "\u{2029}",
+    "\u{85}",
+    "\u{feff}",
+    "😀",
+    "\u{7f}",
+    "\\\"",
+    "\\\\",
+    "\\/",
+    "\\n",
+    "\\u0000",
+    "\\u00e9",
+    "\\ud800",
+    "\\udfff\\ud800",
+    "\\uD83D\\uDE00",
+    "[",
+    "}",
+    ",: ",
 ];
 
 fn space(random: &mut Random, out: &mut String) {
@@ -123,13 +157,18 @@ fn the_view_finds_every_member_as_it_is_spelt() {
         let before = text.len();
         let count = random.below(8);
         list(&mut random, &mut text, ['{', '}'], count, |random, text| {
-            let name = random.pick(&["id", "method", "params", "result", "error", "jsonrpc", "ID", "i", "x id"]);
+            let name =
+                random.pick(&["id", "method", "params", "result", "error", "jsonrpc", "ID", "i", "x id"]);
             text.push_str(&format!("\"{}\"", respelt(random, name)));
             space(random, text);
             text.push(':');
             space(random, text);
             let start = text.len();
-            if name == "method" && random.below(4) > 0 { string(random, text) } else { value(random, 3, text) }
+            if name == "method" && random.below(4) > 0 {
+                string(random, text)
+            } else {
+                value(random, 3, text)
+            }
             expected.retain(|(known, _)| *known != name);
             expected.push((name, text[start..].to_owned()));
         });
@@ -137,7 +176,8 @@ fn the_view_finds_every_member_as_it_is_spelt() {
         space(&mut random, &mut text);
 
         let view = View::of(&text).unwrap_or_else(|error| panic!("{error:?}: {text}"));
-        let member = |name: &str| expected.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str());
+        let member =
+            |name: &str| expected.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str());
         let method = member("method").filter(|method| method.starts_with('"'));
         assert_eq!(view.whole.of(&text), &text[before..end]);
         for (found, wanted) in [

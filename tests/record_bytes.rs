@@ -98,7 +98,10 @@ fn r006_a_last_line_without_its_end_is_forwarded_before_the_end_of_input() {
 /// A server that answers the n-th line with the n-th line of a file.
 fn server_of_answers(sandbox: &Sandbox, answers: &str) -> String {
     let file = sandbox.file("answers", answers);
-    let body = format!("while read -r line; do read -r answer <&3; printf '%s\\n' \"$answer\"; done 3<{}", file.display());
+    let body = format!(
+        "while read -r line; do read -r answer <&3; printf '%s\\n' \"$answer\"; done 3<{}",
+        file.display()
+    );
     sandbox.script("server", &body)
 }
 
@@ -147,7 +150,9 @@ fn r019_a_batch_is_forwarded_whole_and_its_requests_are_answered_one_by_one_in_r
     ];
     let server = server_of_answers(&sandbox, &(answers.join("\n") + "\n"));
     let call = |id: u32, name: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{name}","arguments":{{}}}}}}"#)
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{name}","arguments":{{}}}}}}"#
+        )
     };
     let init = initialize("{}").replace("2025-11-25", "2025-03-26");
     let batch = format!("[{},{}]", call(1, "one"), call(2, "two"));
@@ -173,7 +178,9 @@ fn r020_one_id_used_in_both_directions_at_once_is_paired_by_direction() {
     let hello = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
     let server = sandbox.script(
         "server",
-        &format!("read -r a; echo '{hello}'; read -r b; echo '{ask}'; read -r c; echo '{answer}'; cat >/dev/null"),
+        &format!(
+            "read -r a; echo '{hello}'; read -r b; echo '{ask}'; read -r c; echo '{answer}'; cat >/dev/null"
+        ),
     );
     let init = initialize(r#"{"sampling":{}}"#);
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}"#;

@@ -197,7 +197,13 @@ impl ByteClient {
     #[track_caller]
     pub fn close(mut self, code: i32) {
         self.stdin = None;
-        assert_eq!(super::code_of(super::wait(&mut self.child)), code);
+        assert_eq!(self.end(), code);
+    }
+
+    /// Waits for it to end by itself, and gives the status.
+    #[track_caller]
+    pub fn end(mut self) -> i32 {
+        super::code_of(super::wait(&mut self.child))
     }
 }
 
