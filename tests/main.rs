@@ -16,6 +16,7 @@ mod first_light;
 mod format;
 mod json_texts;
 mod record_bytes;
+mod record_crash;
 mod record_endings;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

@@ -64,6 +64,12 @@ pub struct Ending {
 
 /// Where captured messages go. All calls come from the recorder thread, in the order of the file.
 pub trait Sink: Send {
+    /// Does what can be done for a batch without the disk. Called before [`Sink::append`] gets the same batch: while
+    /// this lasts, the session waits for the recorder rather than get ahead of it.
+    fn prepare(&mut self, batch: &[Captured<'_>]) {
+        let _ = batch;
+    }
+
     /// Keeps a batch (never empty, at most 64 messages). After an error nothing is appended any more; an error made
     /// by [`taken_over`] says that another recorder has the cassette now.
     fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()>;
@@ -71,7 +77,7 @@ pub trait Sink: Send {
     /// Called once, when the server has ended and all that was captured is appended. Not called when `append` failed.
     fn ending(&mut self, end: &Ending) -> io::Result<()>;
 
-    /// Called in place of [`Sink::append`] once recording is off, so that [`Sink::open_requests`] stays right.
+    /// Called in place of [`Sink::prepare`] and [`Sink::append`] for what comes once recording is off, so that [`Sink::open_requests`] stays right.
     fn follow(&mut self, batch: &[Captured<'_>]) {
         let _ = batch;
     }

@@ -4,10 +4,10 @@
 //! forwarded. The bytes of a push are copied once, into the block that is being filled; emptied blocks come back, so
 //! that small messages cost no allocation.
 //!
-//! Each direction may have 64 messages or 1 MiB waiting. A pump that finds no room waits for the recorder, but no
-//! longer than 5 ms and not when the current write has lasted that long: from then on only the common limit of 64 MiB
-//! counts. So a slow recorder slows the session, and a stalled disk does not until 64 MiB wait; and while the backlog
-//! of a stall is worked off, a push is held up by 5 ms at most.
+//! Each direction may have 64 messages or 1 MiB waiting. A pump that finds no room waits for the recorder, but not when
+//! the current write has lasted 5 ms: from then on only the common limit of 64 MiB counts. So a recorder that is busy
+//! redacting slows the session and does not fall behind, and a stalled disk does not slow it until 64 MiB wait; and
+//! while the backlog of a stall is worked off, a push is held up by 5 ms at most.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,11 @@ pub const MESSAGES: usize = 64;
 pub const BYTES: usize = 1 << 20;
 /// Bytes that may wait altogether while a write blocks.
 pub const STALLED_BYTES: usize = 64 << 20;
-/// A write that lasts longer blocks, and a push waits no longer than this for room.
+/// A write that lasts longer blocks, and behind the backlog of one a push waits no longer than this for room.
 pub const PATIENCE: Duration = Duration::from_millis(5);
+/// A push waits no longer than this for a recorder that does not write but prepares what it writes: a giant message
+/// may take it that long.
+const PREPARING: Duration = Duration::from_millis(100);
 
 /// How long the recorder lets messages gather. Without it a quick exchange would wake it for every message, at the
 /// price of the exchange's own processor time.
@@ -54,6 +57,8 @@ struct State {
     server: Load,
     /// When the write that is going on began.
     writing: Option<Instant>,
+    /// More waits than the limits of fast writing allow, since a write blocked.
+    behind: bool,
     recorder: Recorder,
     /// A pump waits for room.
     pressed: bool,
@@ -203,6 +208,17 @@ impl Queue {
         self.room.notify_all();
     }
 
+    /// To be called when the batch that was taken is about to be written: what lasts from here on is the disk.
+    pub fn writing(&self) {
+        let mut state = self.lock();
+        state.writing = Some(Instant::now());
+        let pressed = state.pressed;
+        drop(state);
+        if pressed {
+            self.room.notify_all();
+        }
+    }
+
     /// The next batch, in exchange for the last one, which counts as written.
     pub fn next(&self, written: Block) -> Next {
         let mut state = self.lock();
@@ -214,7 +230,7 @@ impl Queue {
             state.client.take(block.client);
             state.server.take(block.server);
             state.pressed = false;
-            state.writing = Some(Instant::now());
+            state.behind &= state.is_over();
             drop(state);
             self.room.notify_all();
             return Next::Batch(block);
@@ -245,22 +261,24 @@ impl Queue {
 
     fn wait_for_room(&self, from: From, load: Load) -> (MutexGuard<'_, State>, Instant) {
         let mut state = self.lock();
-        let mut now = Instant::now();
-        let mut patience = now + PATIENCE;
+        let came = Instant::now();
+        let mut now = came;
         loop {
             if state.closed || state.has_room(from, load) {
                 return (state, now);
             }
+            let mut patience = came + if state.behind { PATIENCE } else { PREPARING };
             if let Some(begun) = state.writing {
                 patience = patience.min(begun + PATIENCE);
             }
             let fits = state.waiting() + load.bytes <= STALLED_BYTES;
             if fits && now >= patience {
+                state.behind = true;
                 return (state, now);
             }
+            state.pressed = true;
             // The recorder may be letting messages gather, or the pump that should have woken it is still forwarding.
             if state.recorder != Recorder::Busy {
-                state.pressed = true;
                 self.filled.notify_one();
             }
             state = if fits {
@@ -296,6 +314,11 @@ impl State {
         let fits = self.waiting() == 0 || self.waiting() + load.bytes <= STALLED_BYTES;
         let quick = there.messages + load.messages <= MESSAGES && there.bytes + load.bytes <= BYTES;
         fits && (there.messages == 0 || quick)
+    }
+
+    fn is_over(&self) -> bool {
+        let limit = |load: Load| load.messages > MESSAGES || load.bytes > BYTES;
+        limit(self.client) || limit(self.server)
     }
 
     fn has_enough(&self) -> bool {
@@ -484,6 +507,42 @@ mod tests {
     }
 
     #[test]
+    fn a_recorder_that_prepares_holds_a_full_queue_up_and_does_not_fall_behind() {
+        let queue = Arc::new(queue());
+        push(&queue, From::Client, "being prepared");
+        let Next::Batch(block) = queue.next(Block::default()) else { panic!("a batch") };
+        for _ in 0..MESSAGES {
+            push(&queue, From::Client, "waiting");
+        }
+        let pump = Arc::clone(&queue);
+        let begun = Instant::now();
+        let held = thread::spawn(move || {
+            push(&pump, From::Client, "one more");
+            begun.elapsed()
+        });
+        thread::sleep(6 * PATIENCE);
+        assert!(matches!(queue.next(block), Next::Batch(_)));
+        assert!(held.join().unwrap() >= 6 * PATIENCE);
+        assert!(!queue.lock().behind);
+    }
+
+    #[test]
+    fn behind_a_backlog_a_push_is_held_up_shortly_and_the_backlog_ends_that() {
+        let queue = queue();
+        let waited = wait_of_the_65th(&queue, Duration::from_millis(50));
+        assert!(waited < Duration::from_millis(4), "{waited:?}");
+        assert!(queue.lock().behind);
+        queue.lock().writing = None;
+        let begun = Instant::now();
+        push(&queue, From::Client, "behind a backlog");
+        let waited = begun.elapsed();
+        assert!(waited >= Duration::from_millis(4) && waited < PREPARING, "{waited:?}");
+        queue.nudge();
+        drain(&queue);
+        assert!(!queue.lock().behind);
+    }
+
+    #[test]
     fn one_direction_does_not_hold_up_the_other() {
         let queue = queue();
         for _ in 0..MESSAGES {
@@ -499,6 +558,7 @@ mod tests {
         let queue = Arc::new(queue());
         push(&queue, From::Client, "being written");
         let Next::Batch(block) = queue.next(Block::default()) else { panic!("a batch") };
+        queue.writing();
         thread::sleep(PATIENCE);
         for _ in 0..63 {
             push_own(&queue, vec![b'x'; 1 << 20], false);

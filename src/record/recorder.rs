@@ -76,7 +76,7 @@ impl Recorder {
         loop {
             match queue.next(block) {
                 Next::Batch(next) => {
-                    self.keep(&next.messages());
+                    self.keep(&next.messages(), queue);
                     block = next;
                     if let Some(before) = told {
                         let open = self.open();
@@ -97,14 +97,20 @@ impl Recorder {
         }
     }
 
-    fn keep(&mut self, batch: &[Captured<'_>]) {
+    fn keep(&mut self, batch: &[Captured<'_>], queue: &Queue) {
+        let off = self.kept.failed.is_some();
+        self.guarded(|sink| {
+            if off {
+                sink.follow(batch)
+            } else {
+                sink.prepare(batch)
+            }
+            Ok(())
+        });
         if self.kept.failed.is_some() {
-            self.guarded(|sink| {
-                sink.follow(batch);
-                Ok(())
-            });
             return;
         }
+        queue.writing();
         match self.guarded(|sink| sink.append(batch)) {
             Some(Ok(())) => self.kept.captured += batch.len() as u64,
             Some(Err(error)) => {
@@ -116,7 +122,6 @@ impl Recorder {
                     self.kept.captured
                 );
                 self.fail(why);
-                self.keep(batch);
             }
             None => {}
         }
@@ -211,6 +216,9 @@ mod tests {
     }
 
     impl Sink for Script {
+        fn prepare(&mut self, batch: &[Captured<'_>]) {
+            self.seen.lock().unwrap().push(format!("prepare {}", batch.len()));
+        }
         fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
             if self.count + batch.len() > self.fail_after {
                 assert!(!self.panics, "the sink is broken");
@@ -242,7 +250,7 @@ mod tests {
         let (tell, told) = crossbeam_channel::unbounded();
         let news = move |news| tell.send(news).unwrap();
         let thread = start(Arc::clone(&queue), Box::new(script), note, endings, news).unwrap();
-        for whole in ["a\nb\n", "c\n"] {
+        for whole in ["a\nb\n", "c\n", "d\n"] {
             let count = whole.len() / 2;
             queue.push(Parcel {
                 from: From::Client,
@@ -266,8 +274,11 @@ mod tests {
     #[test]
     fn the_sink_gets_everything_and_then_the_ending() {
         let (kept, seen, notes, news) = record(Script { fail_after: 9, ..Script::default() });
-        assert_eq!((kept.captured, kept.failed), (3, None));
-        assert_eq!(seen, ["append 2", "append 1", "ending 3"]);
+        assert_eq!((kept.captured, kept.failed), (4, None));
+        assert_eq!(
+            seen,
+            ["prepare 2", "append 2", "prepare 1", "append 1", "prepare 1", "append 1", "ending 4"]
+        );
         assert!(notes.is_empty());
         assert_eq!(news.last(), Some(&News::Done));
     }
@@ -277,7 +288,7 @@ mod tests {
         let (kept, seen, notes, _) = record(Script { fail_after: 2, ..Script::default() });
         assert_eq!(kept.captured, 2);
         assert!(kept.failed.unwrap().starts_with("no space left; the session goes on"));
-        assert_eq!(seen, ["append 2", "follow 1"]);
+        assert_eq!(seen, ["prepare 2", "append 2", "prepare 1", "follow 1"]);
         assert_eq!(notes.len(), 1);
         assert!(notes[0].contains("nothing is kept after its first 2 messages"), "{notes:?}");
     }
@@ -285,7 +296,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_sink_is_a_failed_recording() {
         let (kept, seen, notes, _) = record(Script { fail_after: 2, panics: true, ..Script::default() });
-        assert_eq!((kept.captured, seen.len(), notes.len()), (2, 1, 1));
+        assert_eq!((kept.captured, seen.len(), notes.len()), (2, 3, 1));
         assert!(kept.failed.unwrap().contains("the sink is broken"));
     }
 }

@@ -247,12 +247,16 @@ impl Segment {
 }
 
 impl Sink for Segment {
-    fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
+    fn prepare(&mut self, batch: &[Captured<'_>]) {
+        self.lines.clear();
+        batch.iter().for_each(|captured| self.push(captured));
+    }
+
+    /// Writes what was prepared.
+    fn append(&mut self, _batch: &[Captured<'_>]) -> io::Result<()> {
         if !self.claim.still_mine() {
             return Err(taken_over(self.claim.loss()));
         }
-        self.lines.clear();
-        batch.iter().for_each(|captured| self.push(captured));
         let written = self.file.write_all(self.lines.as_bytes());
         self.lines.clear();
         // One giant message must not hold its memory for the rest of the session.
