@@ -18,6 +18,7 @@ mod json_texts;
 mod record_bytes;
 mod record_crash;
 mod record_endings;
+mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;
 mod wire;

@@ -55,7 +55,7 @@ fn talk_until_killed(
 ) -> (Vec<Instant>, Instant, Duration) {
     let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let (back, window) = sync_channel::<()>(WINDOW);
-    let pads: Vec<usize> = (0..64).map(|_| usize::try_from(random.below(1000)).unwrap()).collect();
+    let pads: Vec<usize> = (0..64).map(|_| usize::try_from(random.below(500)).unwrap()).collect();
     let writer = std::thread::spawn(move || {
         for number in 0_usize.. {
             let pad = "x".repeat(pads[number % pads.len()]);
@@ -107,7 +107,7 @@ fn numbers(messages: &[String], side: &str) -> usize {
 
 fn kill_once(number: u64, dead: u32) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ (number + 1));
-    let life = Duration::from_micros(random.below(150_000));
+    let life = Duration::from_micros(random.below(100_000));
     let sandbox = Sandbox::new();
     // Of every second one the client is gone, too: that is an interrupted recording, the other a partly killed one.
     let session = if number % 2 == 0 { format!("kill-{number}@{dead}") } else { format!("kill-{number}") };

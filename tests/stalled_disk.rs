@@ -1,0 +1,155 @@
+//! A disk that stalls does not delay the session: the pumps, the queue and the recorder thread with a sink that blocks.
+
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use mcpreel::record::pump::Way;
+use mcpreel::record::queue::{Queue, STALLED_BYTES};
+use mcpreel::record::recorder::{self, Kept};
+use mcpreel::record::{Captured, Ending, From, Reason, Sink};
+
+use crate::support::{LONG, eventually};
+
+/// Ten times what a message may take.
+const HANG: Duration = Duration::from_millis(200);
+
+/// A disk whose writes last until they are let go, one by one, and then at once.
+struct Disk {
+    begins: Sender<()>,
+    gate: Receiver<()>,
+    written: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Sink for Disk {
+    fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
+        let _ = self.begins.send(());
+        let _ = self.gate.recv();
+        self.written.lock().unwrap().extend(batch.iter().map(|captured| captured.line.to_vec()));
+        Ok(())
+    }
+
+    fn ending(&mut self, _: &Ending) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Setup {
+    queue: Arc<Queue>,
+    written: Arc<Mutex<Vec<Vec<u8>>>>,
+    begins: Receiver<()>,
+    gate: Sender<()>,
+    recorder: std::thread::JoinHandle<Kept>,
+    ending: crossbeam_channel::Sender<Ending>,
+}
+
+fn setup() -> Setup {
+    let queue = Arc::new(Queue::new(Instant::now()));
+    let (begins_here, begins) = channel();
+    let (gate, gate_here) = channel();
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let disk = Disk { begins: begins_here, gate: gate_here, written: Arc::clone(&written) };
+    let (ending, endings) = crossbeam_channel::bounded(1);
+    let recorder =
+        recorder::start(Arc::clone(&queue), Box::new(disk), Arc::new(|_: &str| {}), endings, |_| {}).unwrap();
+    Setup { queue, written, begins, gate, recorder, ending }
+}
+
+impl Setup {
+    /// A pump like that of one direction: what is written to the one end is to come out of the other.
+    fn way(&self, from: From) -> (PipeWriter, PipeReader) {
+        let (source, into) = io::pipe().unwrap();
+        let (out, target) = io::pipe().unwrap();
+        let queue = Arc::clone(&self.queue);
+        std::thread::spawn(move || Way::new(from, target).pump(source, &queue, || {}));
+        (into, out)
+    }
+
+    /// Lets the disk go on, and gives all that was written when everything has come in.
+    fn finish(self) -> Vec<Vec<u8>> {
+        drop(self.gate);
+        self.queue.close();
+        self.ending
+            .send(Ending { reason: Reason::ClientClosed, exit: None, stderr_tail: vec![], captured: 0 })
+            .unwrap();
+        let kept = self.recorder.join().unwrap();
+        assert_eq!(kept.failed, None);
+        let written = std::mem::take(&mut *self.written.lock().unwrap());
+        assert_eq!(kept.captured, written.len() as u64);
+        written
+    }
+}
+
+#[test]
+fn r008_messages_are_forwarded_within_the_limit_while_the_disk_stalls() {
+    let setup = setup();
+    let (mut client, mut server_side) = setup.way(From::Client);
+    let (mut server, mut client_side) = setup.way(From::Server);
+    let mut sent = Vec::new();
+    let mut worst = Vec::new();
+    for number in 0..1000 {
+        let line = format!("{{\"n\":{number}}}\n");
+        let mut buffer = vec![0; line.len()];
+        let begun = Instant::now();
+        for (into, out) in [(&mut client, &mut server_side), (&mut server, &mut client_side)] {
+            into.write_all(line.as_bytes()).unwrap();
+            out.read_exact(&mut buffer).unwrap();
+            assert_eq!(buffer, line.as_bytes());
+            sent.push(line.trim_end().as_bytes().to_vec());
+        }
+        worst.push(begun.elapsed());
+        if number == 0 {
+            setup.begins.recv_timeout(LONG).expect("a write");
+        }
+    }
+    worst.sort();
+    // All but a few that a busy machine may have held up by itself.
+    assert!(worst[990] < HANG, "{:?}", &worst[980..]);
+    assert!(setup.written.lock().unwrap().is_empty());
+    assert_eq!(setup.finish(), sent);
+}
+
+#[test]
+fn a_stalled_disk_stops_the_session_when_64_mib_wait_and_not_before() {
+    let setup = setup();
+    let (mut into, mut out) = setup.way(From::Server);
+    let line = [&[b'x'; 65_535][..], b"\n"].concat();
+    let lines = STALLED_BYTES / line.len() + 200;
+    let drain = std::thread::spawn(move || {
+        let mut buffer = vec![0; 65_536];
+        let mut count = 0_usize;
+        while let Ok(length @ 1..) = out.read(&mut buffer) {
+            count += length;
+        }
+        count
+    });
+    let passed = Arc::new(Mutex::new(0_usize));
+    let (counter, whole) = (Arc::clone(&passed), line.clone());
+    let feeder = std::thread::spawn(move || {
+        for _ in 0..lines {
+            into.write_all(&whole).unwrap();
+            *counter.lock().unwrap() += whole.len();
+        }
+    });
+    setup.begins.recv_timeout(LONG).expect("a write");
+    eventually("64 MiB in the queue", || *passed.lock().unwrap() + (4 << 20) > STALLED_BYTES);
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!feeder.is_finished(), "more than 64 MiB waited");
+    // One write after the other now.
+    let gate = setup.gate.clone();
+    let opener = std::thread::spawn(move || {
+        while gate.send(()).is_ok() {
+            std::thread::yield_now();
+            if Arc::strong_count(&passed) == 1 {
+                break;
+            }
+        }
+    });
+    feeder.join().unwrap();
+    assert_eq!(drain.join().unwrap(), lines * line.len());
+    opener.join().unwrap();
+    let written = setup.finish();
+    assert_eq!(written.len(), lines);
+    assert!(written.iter().all(|kept| kept.len() == line.len() - 1));
+}
