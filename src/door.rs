@@ -232,8 +232,21 @@ pub enum Decision {
 /// Decides by the table at the top of this module, and begins a segment if it comes to recording.
 pub fn decide(question: &Question<'_>) -> Result<Decision> {
     let recording = Recording::of(question.cassette, question.state, question.documents);
+    decide_for(question, &recording).map_err(|error| match error {
+        // Links and folders were resolved on the way: people get to see the name that they gave.
+        Error::Input { path, place, what } if path == recording.cassette() => {
+            Error::input(question.cassette, place, what)
+        }
+        Error::Owned { path, holder } if path == recording.cassette() => {
+            Error::Owned { path: question.cassette.to_path_buf(), holder }
+        }
+        other => other,
+    })
+}
+
+fn decide_for(question: &Question<'_>, recording: &Recording<'_>) -> Result<Decision> {
     if question.mode == Mode::None {
-        return replay(question, &recording, Vec::new());
+        return replay(question, recording, Vec::new());
     }
     let policy = Policy {
         keep: question.mode == Mode::Once,
@@ -250,7 +263,7 @@ pub fn decide(question: &Question<'_>) -> Result<Decision> {
             }
             Ok(Decision::Record(joined))
         }
-        Ok(Join::Replay) => replay(question, &recording, Vec::new()),
+        Ok(Join::Replay) => replay(question, recording, Vec::new()),
         // Where nothing can be written, what is there can still be replayed.
         Err(error @ Error::Io { .. }) if policy.keep => {
             let replayable = match find(question.cassette)? {
@@ -260,7 +273,7 @@ pub fn decide(question: &Question<'_>) -> Result<Decision> {
             if !replayable {
                 return Err(error);
             }
-            replay(question, &recording, vec![format!("replaying, since recording is not possible: {error}")])
+            replay(question, recording, vec![format!("replaying, since recording is not possible: {error}")])
         }
         Err(error) => Err(error),
     }

@@ -12,6 +12,7 @@
 
 mod architecture;
 mod docs;
+mod bad_places;
 mod first_light;
 mod format;
 mod json_texts;

@@ -83,9 +83,21 @@ pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8
     if let Some(program) = command.first() {
         child::find(program)?;
     }
-    match setup.decide(Mode::All)? {
+    let recorded = setup.decide(Mode::All).and_then(|decision| match decision {
         Decision::Record(joined) => setup.record(*joined, rules, command),
         Decision::Replay { .. } => Err(Error::Failed("nothing to record".to_owned())),
+    });
+    around_a_command(recorded)
+}
+
+/// Around a command, what we could not do has a status of its own: that of the command may be 1.
+pub fn around_a_command(result: Result<u8>) -> Result<u8> {
+    match result {
+        Err(error @ (Error::Io { .. } | Error::Failed(_))) => {
+            say(&error.to_string());
+            Ok(exit::WRAPPER_FAILED)
+        }
+        other => other,
     }
 }
 

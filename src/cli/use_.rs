@@ -7,7 +7,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::options::{Matching, Replay, Voice, replay, seconds, server_name};
-use super::record::Setup;
+use super::record::{Setup, around_a_command};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::Recording;
@@ -111,7 +111,11 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
         claim_wait: command.claim_wait,
         voice,
     };
-    match setup.decide(chosen.mode)? {
+    let decision = match setup.decide(chosen.mode) {
+        Ok(decision) => decision,
+        Err(error) => return around_a_command(Err(error)),
+    };
+    match decision {
         Decision::Record(joined) => {
             voice.note(&format!("{chosen}: recording into {}", path.display()));
             let ready = setup.rules().and_then(|rules| {
@@ -119,7 +123,7 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
                 Ok(rules)
             });
             match ready {
-                Ok(rules) => setup.record(*joined, rules, wrapped),
+                Ok(rules) => around_a_command(setup.record(*joined, rules, wrapped)),
                 Err(error) => {
                     let state = State::of_user();
                     let _ = Recording::of(path, &state, &Files).leave(*joined, false);
