@@ -165,9 +165,9 @@ fn the_view_finds_every_member_as_it_is_spelt() {
             space(random, text);
             let start = text.len();
             if name == "method" && random.below(4) > 0 {
-                string(random, text)
+                string(random, text);
             } else {
-                value(random, 3, text)
+                value(random, 3, text);
             }
             expected.retain(|(known, _)| *known != name);
             expected.push((name, text[start..].to_owned()));

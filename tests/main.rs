@@ -7,6 +7,7 @@
     clippy::indexing_slicing,
     clippy::must_use_candidate,
     clippy::should_panic_without_expect,
+    clippy::format_collect,
     reason = "a test that cannot go on should say so and stop"
 )]
 
@@ -16,6 +17,7 @@ mod bad_places;
 mod first_light;
 mod format;
 mod json_texts;
+mod owners;
 mod record_bytes;
 mod record_crash;
 mod record_endings;

@@ -110,7 +110,8 @@ fn kill_once(number: u64, dead: u32) {
     let life = Duration::from_micros(random.below(100_000));
     let sandbox = Sandbox::new();
     // Of every second one the client is gone, too: that is an interrupted recording, the other a partly killed one.
-    let session = if number % 2 == 0 { format!("kill-{number}@{dead}") } else { format!("kill-{number}") };
+    let session =
+        if number.is_multiple_of(2) { format!("kill-{number}@{dead}") } else { format!("kill-{number}") };
     let mut run = sandbox.recorder("c.json", &["-q", "--session", &session], &["cat"]);
     let child = run.command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (came, killed, held_back) = talk_until_killed(child, life, &mut random);
@@ -212,8 +213,8 @@ fn a_torn_or_damaged_line_costs_that_line_only() {
     wait_for_segment(&sandbox, "c.json", "\"from\":\"server\",\"payload\":{\"a\":3}");
     client.kill();
     let folder = sandbox.path.join("c.json.partial");
-    let segment = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
-    let segment = segment.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).next().unwrap();
+    let mut segment = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
+    let segment = segment.find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap();
     let text = std::fs::read_to_string(&segment).unwrap();
     let damaged = text.replacen("\"from\":\"server\",\"payload\":{\"a\":2}", "\"from\":\"ser\0\0\0\0", 1);
     assert_ne!(text, damaged);

@@ -198,7 +198,7 @@ fn a_megabyte_on_standard_error_passes_and_stops_nothing() {
         sandbox.script("server", "read -r a; head -c 1000000 /dev/zero | tr '\\0' e >&2; echo \"$a\"");
     let done = sandbox.recorder("c.json", &["-q"], &[&server]).lines(&["{\"a\":1}"]).run().expect(0);
     assert_eq!(done.stdout(), "{\"a\":1}\n");
-    assert!(done.output.stderr == [b'e'; 1_000_000]);
+    assert!(done.output.stderr == vec![b'e'; 1_000_000]);
     assert!(!sandbox.read("c.json").contains("eee"));
 }
 

@@ -114,7 +114,7 @@ fn r008_messages_are_forwarded_within_the_limit_while_the_disk_stalls() {
 fn a_stalled_disk_stops_the_session_when_64_mib_wait_and_not_before() {
     let setup = setup();
     let (mut into, mut out) = setup.way(From::Server);
-    let line = [&[b'x'; 65_535][..], b"\n"].concat();
+    let line = [vec![b'x'; 65_535], b"\n".to_vec()].concat();
     let lines = STALLED_BYTES / line.len() + 200;
     let drain = std::thread::spawn(move || {
         let mut buffer = vec![0; 65_536];

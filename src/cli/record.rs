@@ -184,6 +184,13 @@ impl Setup<'_> {
         let count = format!("{messages} message{}", if messages == 1 { "" } else { "s" });
         let path = self.cassette.display();
         let failed = match left {
+            Ok(Completion::Lost { what }) => {
+                // If something was to be recorded afterwards, that has been told already.
+                if outcome.recording_failed.is_none() {
+                    say(&format!("recording stopped: {what}; nothing of this session is in {path}"));
+                }
+                true
+            }
             Ok(completion) => {
                 if let Some(warning) = completion.warning() {
                     say(&format!("warning: {warning}"));

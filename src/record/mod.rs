@@ -124,10 +124,10 @@ impl Outcome {
 /// The number of SIGKILL, the same everywhere.
 const KILL: i32 = 9;
 
-/// The error a sink's `append` returns when another recorder took the cassette over.
+/// The error a sink's `append` returns when the recording is not its own any more; `how` is told to people.
 #[must_use]
-pub fn taken_over(by: impl Into<String>) -> io::Error {
-    io::Error::other(TakenOver(by.into()))
+pub fn taken_over(how: impl Into<String>) -> io::Error {
+    io::Error::other(TakenOver(how.into()))
 }
 
 /// Tells an error made by [`taken_over`] from others.
@@ -141,7 +141,7 @@ struct TakenOver(String);
 
 impl fmt::Display for TakenOver {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} has taken the cassette over", self.0)
+        out.write_str(&self.0)
     }
 }
 
@@ -168,8 +168,8 @@ mod tests {
 
     #[test]
     fn a_take_over_is_told_from_other_errors() {
-        assert!(is_taken_over(&taken_over("process 7")));
+        assert!(is_taken_over(&taken_over("by process 7")));
         assert!(!is_taken_over(&io::Error::other("full")));
-        assert_eq!(taken_over("process 7").to_string(), "process 7 has taken the cassette over");
+        assert_eq!(taken_over("by process 7").to_string(), "by process 7");
     }
 }

@@ -101,9 +101,9 @@ impl Recorder {
         let off = self.kept.failed.is_some();
         self.guarded(|sink| {
             if off {
-                sink.follow(batch)
+                sink.follow(batch);
             } else {
-                sink.prepare(batch)
+                sink.prepare(batch);
             }
             Ok(())
         });
