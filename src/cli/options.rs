@@ -16,10 +16,10 @@ use crate::exit;
 use crate::jsonrpc::scan::{Members, elements};
 use crate::jsonrpc::string;
 use crate::redact;
-use crate::replay::key::{InputPolicy, Rules};
 use crate::replay::player::{Options, Ordering, Player, Repeat};
 use crate::replay::stdio::{self, Ended};
 use crate::replay::tape::Tape;
+use crate::replay::{inputs::InputPolicy, key::Rules};
 use crate::stdio::signals;
 
 /// How much is said on standard error.

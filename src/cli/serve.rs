@@ -10,7 +10,7 @@ use super::options::{Matching, Replay, Voice, replay, seconds};
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::find;
 use crate::error::Result;
-use crate::replay::key::InputPolicy;
+use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
 
 /// Replay a cassette on standard input and output, as the server that was recorded.

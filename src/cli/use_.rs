@@ -14,7 +14,7 @@ use crate::cassette::segments::Recording;
 use crate::cassette::state::State;
 use crate::door::{self, Decision};
 use crate::error::Result;
-use crate::replay::key::InputPolicy;
+use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
 use crate::stdio::child;
 

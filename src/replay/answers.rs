@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::key;
 use super::live::{self, Splice};
-use super::player::{Output, Player, Request};
+use super::player::{Output, Player};
 use super::report::Miss;
 use super::session::{Asked, Play};
 use super::tape::{Item, Outcome, Step};
@@ -21,9 +21,12 @@ enum Flow {
     Done,
     /// Something must happen first: a reply, a cancellation, a time.
     Wait,
-    /// It ends with an error of ours.
-    Fail(i32, String),
+    /// It ends with an error of ours: its code, why, and the way out.
+    Fail(i32, String, &'static str),
 }
+
+/// The way out of an error that `--strict` made of a warning.
+pub(super) const WITHOUT_STRICT: &str = "without --strict this is a warning";
 
 impl Player {
     /// Plays on as far as possible.
@@ -34,9 +37,9 @@ impl Player {
                 self.plays.insert(number, play);
             }
             Flow::Done => self.finish(number, &play, now),
-            Flow::Fail(code, message) => {
+            Flow::Fail(code, why, hint) => {
                 self.plays.insert(number, play);
-                self.fail_play(number, code, &message);
+                self.fail_play(number, code, &why, hint);
             }
         }
     }
@@ -44,10 +47,7 @@ impl Player {
     fn run(&mut self, play: &mut Play, number: u64, now: u64) -> Flow {
         let Some(exchange) = play.exchange else { return Flow::Wait };
         if play.deadline.is_some_and(|deadline| deadline <= now) {
-            return Flow::Fail(
-                code::UNANSWERED,
-                "mcpreel: the client did not answer a recorded request of the server".to_owned(),
-            );
+            return self.unanswered(play);
         }
         loop {
             let step = self.tape.exchange(exchange).and_then(|exchange| exchange.steps.get(play.at)).copied();
@@ -56,7 +56,7 @@ impl Player {
                 Step::Send(item) => self.send_notification(play, item, now),
                 Step::Ask(item) => {
                     if let Err(missing) = self.ask(play, number, item) {
-                        return Flow::Fail(code::UNANSWERED, format!("mcpreel: {missing}"));
+                        return Flow::Fail(code::UNANSWERED, missing, WITHOUT_STRICT);
                     }
                 }
                 Step::Await(ask, _) => {
@@ -91,16 +91,31 @@ impl Player {
             }
             Some(Outcome::Lost) => Flow::Fail(
                 code::LOST,
-                "mcpreel: the answer to this request is not in the cassette (the recorder was killed, or the line is damaged)"
+                "the answer to this request is not in the cassette (the recorder was killed, or the line is damaged)"
                     .to_owned(),
+                "record again to complete it",
             ),
             _ if play.cancelled => Flow::Done,
             _ => Flow::Wait,
         }
     }
 
+    /// The client took too long over a question.
+    fn unanswered(&self, play: &Play) -> Flow {
+        let mut open: Vec<u32> =
+            play.asks.iter().filter(|(_, asked)| **asked == Asked::Sent).map(|(ask, _)| *ask).collect();
+        open.sort_unstable();
+        let names: Vec<String> = open
+            .iter()
+            .filter_map(|ask| self.tape.item(*ask))
+            .map(|item| item.view.method_name(&self.tape.text).into_owned())
+            .collect();
+        let why = format!("the client did not answer a recorded request of the server: {}", names.join(", "));
+        Flow::Fail(code::UNANSWERED, why, "to give the client more time, --answer-timeout")
+    }
+
     /// Ends a play with an error, which counts as a miss.
-    pub(super) fn fail_play(&mut self, number: u64, code: i32, message: &str) {
+    pub(super) fn fail_play(&mut self, number: u64, code: i32, why: &str, hint: &str) {
         let Some(play) = self.plays.remove(&number) else { return };
         let request = play.exchange.and_then(|exchange| self.tape.request(exchange));
         let (method, name) = request.map_or((String::new(), None), |item| {
@@ -108,10 +123,9 @@ impl Player {
             let name = mcp::target(&method, &self.tape.text, &item.view);
             (method, name)
         });
-        let why = message.strip_prefix("mcpreel: ").unwrap_or(message).to_owned();
-        let miss = Miss { method, name, why, nearest: None, hint: "record again to complete it".to_owned() };
+        let miss = Miss { method, name, why: why.to_owned(), nearest: None, hint: hint.to_owned() };
         self.out.push(Output::Note(format!("{}: {}", miss.subject(), miss.words())));
-        let line = live::error(&play.id, code, message, Some(&miss.json()));
+        let line = live::error(&play.id, code, &format!("mcpreel: {why}"), Some(&miss.json()));
         self.report.misses.push(miss);
         self.answer(play.session, play.batch, line);
         self.forget(number, &play);
@@ -438,112 +452,6 @@ impl Player {
             self.send_notification(&mut play, index, now);
             self.plays.insert(number, play);
         }
-    }
-
-    /// A modern request in a revision that was not recorded.
-    pub(super) fn refuses_version(&mut self, request: &Request<'_>) -> bool {
-        if request.era != Era::Modern || self.tape.modern_versions.is_empty() {
-            return false;
-        }
-        let asked = mcp::version(request.text, &request.view).unwrap_or_default();
-        if self.tape.modern_versions.contains(&asked) {
-            return false;
-        }
-        self.report.unrecorded.push(key::describe(request.text, &request.view));
-        let error = self.unsupported_version(request.id, &asked);
-        self.answer(request.session, request.batch, error);
-        true
-    }
-
-    fn unsupported_version(&self, id: &str, asked: &str) -> String {
-        let supported: Vec<String> =
-            self.tape.modern_versions.iter().map(|version| string::encode(version)).collect();
-        let data =
-            format!("{{\"supported\":[{}],\"requested\":{}}}", supported.join(","), string::encode(asked));
-        let message = format!("unsupported protocol version {asked}");
-        live::error(id, code::UNSUPPORTED_VERSION, &message, Some(&data))
-    }
-
-    /// Answers a request that was not recorded the way its sender can go on with. `false`: it is a miss.
-    pub(super) fn answer_by_rule(&mut self, request: &Request<'_>, now: u64) -> bool {
-        let modern = !self.tape.modern_versions.is_empty();
-        let method = request.method.as_str();
-        let not_found = |what: &str| live::error(request.id, code::METHOD_NOT_FOUND, what, None);
-        let line = match method {
-            "server/discover" if modern => live::result(request.id, &self.discovery()),
-            "initialize" if !self.tape.legacy && modern => {
-                let asked =
-                    request.view.params.and_then(|params| member(request.text, params, "protocolVersion"));
-                let asked = asked.map(|span| string::decode(span.of(request.text)).into_owned());
-                self.unsupported_version(request.id, &asked.unwrap_or_default())
-            }
-            _ if request.era == Era::Modern && !modern => not_found("Method not found"),
-            "logging/setLevel" if self.tape.declares(&["logging"]) => live::result(request.id, "{}"),
-            "resources/subscribe" | "resources/unsubscribe" if self.tape.declares(&["resources"]) => {
-                live::result(request.id, "{}")
-            }
-            "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
-                not_found("Method not found")
-            }
-            "subscriptions/listen" => {
-                self.report.unrecorded.push(key::describe(request.text, &request.view));
-                let id = request.id;
-                let meta = format!("\"_meta\":{{\"{}\":{id}}}", mcp::SUBSCRIPTION);
-                let text = format!(
-                    "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{{{meta},\"notifications\":{{}}}}}}"
-                );
-                self.out.push(Output::Message { session: request.session, text, alone: false });
-                self.start(request, None, false, now);
-                return true;
-            }
-            "tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/update" => {
-                live::error(request.id, code::INVALID_PARAMS, "unknown task", None)
-            }
-            _ if mcp::is_list(method) => {
-                let declared = mcp::server_capability(method)
-                    .is_some_and(|capability| self.tape.declares(&[capability]));
-                if declared {
-                    return false;
-                }
-                not_found("Method not found")
-            }
-            _ => return false,
-        };
-        self.report.unrecorded.push(key::describe(request.text, &request.view));
-        self.answer(request.session, request.batch, line);
-        true
-    }
-
-    /// A `server/discover` result for a cassette that has modern traffic but no discovery (a client with a pinned
-    /// revision asks for none).
-    fn discovery(&self) -> String {
-        let versions: Vec<String> =
-            self.tape.modern_versions.iter().map(|version| string::encode(version)).collect();
-        let capabilities = self.tape.capabilities.first().map(|span| span.of(&self.tape.text).to_owned());
-        let capabilities = capabilities.unwrap_or_else(|| {
-            let methods = self.tape.exchanges.iter().filter_map(|exchange| self.tape.item(exchange.request));
-            let mut names: Vec<&str> = methods
-                .filter_map(|item| mcp::server_capability(&item.view.method_name(&self.tape.text)))
-                .collect();
-            names.sort_unstable();
-            names.dedup();
-            let names: Vec<String> = names.iter().map(|name| format!("\"{name}\":{{}}")).collect();
-            format!("{{{}}}", names.join(","))
-        });
-        let info = self
-            .tape
-            .items
-            .iter()
-            .filter(|item| item.from == Side::Server)
-            .find_map(|item| member_at(&self.tape.text, item.view.result?, &["_meta", mcp::SERVER_INFO]));
-        let info =
-            info.map(|info| format!(",\"_meta\":{{\"{}\":{}}}", mcp::SERVER_INFO, info.of(&self.tape.text)));
-        let result = format!(
-            "{{\"resultType\":\"complete\",\"supportedVersions\":[{}],\"capabilities\":{capabilities},\"ttlMs\":0,\"cacheScope\":\"private\"{}}}",
-            versions.join(","),
-            info.unwrap_or_default()
-        );
-        crate::jsonrpc::pretty::packed(&result)
     }
 }
 

@@ -43,7 +43,9 @@ impl Rules {
         redactor.redact(message).map_or_else(|| message.to_owned(), |redacted| redacted.text)
     }
 
-    fn ignores(&self, pointer: &str) -> bool {
+    /// Whether a pointer into a message is one to leave out.
+    #[must_use]
+    pub fn ignores(&self, pointer: &str) -> bool {
         let segments: Vec<&str> = pointer.split('/').skip(1).collect();
         self.ignored.iter().any(|pattern| {
             pattern.len() == segments.len()
@@ -53,6 +55,31 @@ impl Rules {
 
     fn class(&self, value: &str) -> Option<usize> {
         self.classes.iter().position(|class| class.is_match(value))
+    }
+
+    /// Whether two values, as JSON texts, are strings that `--ignore-value` takes as equal.
+    #[must_use]
+    pub fn same_class(&self, one: &Option<String>, other: &Option<String>) -> bool {
+        let class = |text: &Option<String>| {
+            let literal = text.as_deref().filter(|text| text.starts_with('"'))?;
+            self.class(&string::decode(literal))
+        };
+        class(one).is_some_and(|known| class(other) == Some(known))
+    }
+
+    /// What these rules say about a value of a message.
+    #[must_use]
+    pub fn treat(&self, tree: &Tree<'_>, index: usize) -> Treat {
+        if !self.ignored.is_empty() && self.ignores(&tree.pointer(index)) {
+            return Treat::Drop;
+        }
+        if !self.classes.is_empty() && tree.node(index).is_some_and(|node| node.kind == Kind::String) {
+            let value = string::decode(tree.text_of(index));
+            if let Some(class) = self.class(&value) {
+                return Treat::As(format!("~{class}").into_bytes());
+            }
+        }
+        Treat::Keep
     }
 }
 
@@ -140,19 +167,9 @@ impl<'t, 'a> Filter<'t, 'a> {
             return treat;
         }
         match self.redacted.treat(index) {
-            Treat::Keep => {}
-            treat => return treat,
+            Treat::Keep => self.rules.treat(self.tree, index),
+            treat => treat,
         }
-        if !self.rules.ignored.is_empty() && self.rules.ignores(&self.tree.pointer(index)) {
-            return Treat::Drop;
-        }
-        if !self.rules.classes.is_empty() && node.kind == Kind::String {
-            let value = string::decode(node.span.of(self.tree.text));
-            if let Some(class) = self.rules.class(&value) {
-                return Treat::As(format!("~{class}").into_bytes());
-            }
-        }
-        Treat::Keep
     }
 
     /// What the protocol says of the members of `params` themselves.
@@ -162,7 +179,7 @@ impl<'t, 'a> Filter<'t, 'a> {
         let name = string::decode(node.name?.of(self.tree.text));
         match &*name {
             "_meta" => Some(Treat::Drop),
-            "arguments" if value == "null" || self.is_empty_object(index) => Some(Treat::Drop),
+            "arguments" if value == "null" || self.is_nothing(index) => Some(Treat::Drop),
             "cursor" if value == "null" => Some(Treat::Drop),
             // Compared by policy, among the requests whose keys are equal.
             "inputResponses" => Some(Treat::As(b"+".to_vec())),
@@ -175,8 +192,10 @@ impl<'t, 'a> Filter<'t, 'a> {
         }
     }
 
-    fn is_empty_object(&self, index: usize) -> bool {
-        self.tree.node(index).is_some_and(|node| node.kind == Kind::Object && node.next == index + 1)
+    /// An object of which nothing counts.
+    fn is_nothing(&self, index: usize) -> bool {
+        self.tree.node(index).is_some_and(|node| node.kind == Kind::Object)
+            && self.tree.children(index).all(|child| self.treat(child) == Treat::Drop)
     }
 }
 
@@ -233,62 +252,6 @@ pub fn entries_of(filter: &str) -> Vec<String> {
         }
     }
     entries
-}
-
-/// How the answers that a client gives to a server's questions are compared (`--match-inputs`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum InputPolicy {
-    /// An elicitation's action, and its content when accepted; sampling and roots only by their presence.
-    #[default]
-    Action,
-    /// Equal in every value.
-    Exact,
-    /// Only which questions were answered.
-    Keys,
-}
-
-impl std::str::FromStr for InputPolicy {
-    type Err = String;
-
-    fn from_str(word: &str) -> std::result::Result<Self, String> {
-        match word {
-            "action" => Ok(Self::Action),
-            "exact" => Ok(Self::Exact),
-            "keys" => Ok(Self::Keys),
-            _ => Err(format!("{word:?} is not one of action, exact, keys")),
-        }
-    }
-}
-
-/// Whether a live answer to a server's question stands for the recorded one. Both are JSON texts of the bare result.
-#[must_use]
-pub fn same_input(policy: InputPolicy, recorded: &str, live: &str) -> bool {
-    let field = |text: &str, name: &str| {
-        crate::jsonrpc::message::member(text, Span::new(0, text.len()), name)
-            .and_then(|span| canonical::of(span.of(text)))
-    };
-    match policy {
-        InputPolicy::Keys => true,
-        InputPolicy::Exact => canonical::of(recorded) == canonical::of(live),
-        InputPolicy::Action => {
-            let action = field(recorded, "action");
-            action == field(live, "action")
-                && (action.as_deref() != Some(b"\"accept\",")
-                    || field(recorded, "content") == field(live, "content"))
-        }
-    }
-}
-
-/// The answers in a modern retry, by the server's key for each question.
-#[must_use]
-pub fn input_responses<'a>(text: &'a str, view: &View) -> Option<Vec<(String, &'a str)>> {
-    let span = crate::jsonrpc::message::member(text, view.params?, "inputResponses")?;
-    let mut members = Members::of(text, span.start)?;
-    let mut found = Vec::new();
-    while let Ok(Some((name, value))) = members.next() {
-        found.push((string::decode(name.of(text)).into_owned(), value.of(text)));
-    }
-    Some(found)
 }
 
 /// The method's name for people: `tools/call "search"`.

@@ -1,13 +1,20 @@
 //! Replay: a recorded session played to a live client. The [`tape`] is what was recorded, the [`player`] decides what
 //! the client gets, and neither does any I/O; [`stdio`] connects a player to pipes.
 
-pub mod answers;
+mod answers;
+mod choose;
+mod index;
+pub mod inputs;
 pub mod key;
 pub mod live;
+mod miss;
 pub mod nearest;
 pub mod player;
 pub mod report;
 pub mod session;
 pub mod stdio;
 pub mod tape;
+mod task_play;
 pub mod tasks;
+mod threads;
+mod unrecorded;

@@ -35,6 +35,27 @@ impl Difference {
         )
     }
 
+    /// How many values differ here.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let leaves = |value: &Option<String>| {
+            value.as_deref().and_then(|text| Tree::of(text).ok()).map_or(0, |tree| tree.len())
+        };
+        leaves(&self.recorded).max(leaves(&self.live)).max(1)
+    }
+
+    /// Whether the two are different spellings of nothing: no arguments, no cursor.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        let nothing = |value: &Option<String>| match value.as_deref() {
+            None | Some("null") => true,
+            Some(text) => self.path == "/params/arguments" && pretty::packed(text) == "{}",
+        };
+        matches!(self.path.as_str(), "/params/arguments" | "/params/cursor")
+            && nothing(&self.recorded)
+            && nothing(&self.live)
+    }
+
     /// For people.
     #[must_use]
     pub fn words(&self) -> String {

@@ -30,10 +30,10 @@ pub struct Session {
     pub next_ask: u64,
     /// Plays of this session by the live request id.
     pub running: HashMap<String, u64>,
-    /// Live values seen in the place of redacted ones, by placeholder, and the other way round.
-    pub values: HashMap<String, String>,
-    /// Placeholders by the live value seen in their place.
-    pub placeholders: HashMap<String, String>,
+    /// Live values seen in the place of redacted ones, by recorded process and placeholder.
+    values: HashMap<(u32, String), String>,
+    /// Placeholders, by recorded process and the live value seen in their place.
+    placeholders: HashMap<(u32, String), String>,
     /// The place of the last exchange in recorded order (`--ordering strict`).
     pub strict_at: u32,
     /// Batches that are being answered.
@@ -78,6 +78,24 @@ impl Session {
             strict_at: 0,
             batches: HashMap::new(),
         }
+    }
+
+    /// Whether a live value may stand in the place of a placeholder, by what was seen so far: one value for one
+    /// placeholder, and the other way round. Placeholders of different recorded processes have nothing in common.
+    #[must_use]
+    pub fn agrees(&self, process: u32, placeholder: &str, live: &str) -> bool {
+        let known = self.values.get(&(process, placeholder.to_owned()));
+        known.map_or_else(
+            || !self.placeholders.contains_key(&(process, live.to_owned())),
+            |known| known == live,
+        )
+    }
+
+    /// Remembers that a live value stood in the place of a placeholder.
+    pub fn saw(&mut self, process: u32, placeholder: &str, live: &str) {
+        let value = (process, placeholder.to_owned());
+        self.values.entry(value).or_insert_with(|| live.to_owned());
+        self.placeholders.entry((process, live.to_owned())).or_insert_with(|| placeholder.to_owned());
     }
 }
 

@@ -1,0 +1,262 @@
+//! Which recorded exchange answers a live request.
+
+use std::cmp::Reverse;
+
+use super::index::is_open;
+use super::inputs::{InputPolicy, Inputs};
+use super::key::{self, Key};
+use super::player::{Ordering, Player, Repeat, Request};
+use super::tape::Exchange;
+use crate::jsonrpc::message::{View, member, member_at};
+use crate::jsonrpc::scan::Members;
+use crate::jsonrpc::string;
+use crate::mcp;
+
+/// What a request gets.
+pub(super) enum Choice {
+    /// An exchange that was not played yet.
+    Fresh(u32),
+    /// One that was.
+    Again(u32),
+    /// None.
+    Miss(Why),
+}
+
+/// Why a request has no answer.
+pub(super) enum Why {
+    /// Nobody recorded it.
+    Unknown,
+    /// It was recorded, but not as often.
+    UsedUp { recorded: usize, asked: usize },
+    /// `--ordering strict`: another one comes first, or none any more.
+    OutOfOrder { expected: Option<(String, u32)> },
+}
+
+impl Player {
+    /// Which exchange answers a request.
+    pub(super) fn choose(&mut self, request: &Request<'_>, key: &Key) -> Choice {
+        self.index.prepare(&request.method, &self.tape, &self.rules);
+        let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules);
+        let inputs = inputs.as_ref();
+        if self.options.ordering == Ordering::Strict
+            && let Some(choice) = self.choose_strictly(request, key, inputs)
+        {
+            return choice;
+        }
+        let stands_for = self.sessions.get(request.session).and_then(|session| session.stands_for);
+        let Some(queue) = self.index.queue_mut(&request.method, &key.bytes) else {
+            return self.choose_otherwise(request, inputs);
+        };
+        queue.asked += 1;
+        if self.options.ordering == Ordering::Any {
+            let all: Vec<u32> = queue.all().collect();
+            return match self.fitting(all, inputs).first() {
+                Some(&first) if is_open(first, &self.taken) => Choice::Fresh(first),
+                Some(&first) => Choice::Again(first),
+                None => self.choose_otherwise(request, inputs),
+            };
+        }
+        let next = if inputs.is_none() && key.secrets.is_empty() {
+            queue.next(stands_for, &self.taken)
+        } else {
+            self.choose_by_values(request, key, inputs, stands_for)
+        };
+        match next {
+            Some(exchange) => Choice::Fresh(exchange),
+            None => self.choose_again(request, key, inputs),
+        }
+    }
+
+    /// A request that was asked more often than it was recorded.
+    fn choose_again(&mut self, request: &Request<'_>, key: &Key, inputs: Option<&Inputs<'_>>) -> Choice {
+        let Some(queue) = self.index.queue(&request.method, &key.bytes) else {
+            return Choice::Miss(Why::Unknown);
+        };
+        let repeat = self.options.repeat.unwrap_or(match mcp::repeats(&request.method) {
+            true => Repeat::Last,
+            false => Repeat::Never,
+        });
+        let fitting = match inputs {
+            None => Vec::new(),
+            Some(_) => self.fitting(queue.all().collect(), inputs),
+        };
+        if inputs.is_some() && fitting.is_empty() {
+            return self.choose_otherwise(request, inputs);
+        }
+        let (recorded, asked) = (queue.len(), queue.asked);
+        let again = match repeat {
+            Repeat::Never => None,
+            _ if inputs.is_some() => fitting.last().copied(),
+            Repeat::Last => queue.last.or_else(|| queue.all().last()),
+            Repeat::Cycle => queue.all().nth(asked.saturating_sub(1) % recorded.max(1)),
+        };
+        again.map_or(Choice::Miss(Why::UsedUp { recorded, asked }), Choice::Again)
+    }
+
+    /// Among open exchanges with the key: those whose recorded inputs the live ones stand for, best first; then those
+    /// whose placeholders agree one to one with the values seen so far.
+    fn choose_by_values(
+        &mut self,
+        request: &Request<'_>,
+        key: &Key,
+        inputs: Option<&Inputs<'_>>,
+        stands_for: Option<u32>,
+    ) -> Option<u32> {
+        let queue = self.index.queue(&request.method, &key.bytes)?;
+        let open = self.fitting(queue.open(stands_for, &self.taken).collect(), inputs);
+        let first = open.first().copied()?;
+        if key.secrets.is_empty() {
+            return Some(first);
+        }
+        let session = self.sessions.get(request.session)?;
+        let agrees = |exchange: &&u32| {
+            let conn = self.tape.exchange(**exchange).map_or(0, |exchange| exchange.conn);
+            queue.secrets.get(exchange).is_none_or(|recorded| {
+                recorded.iter().all(|(path, placeholder)| {
+                    let live = key.secrets.iter().find(|(other, _)| other == path).map(|(_, value)| value);
+                    live.is_none_or(|live| session.agrees(conn, placeholder, live))
+                })
+            })
+        };
+        if let Some(agreeing) = open.iter().find(agrees) {
+            return Some(*agreeing);
+        }
+        let subject = key::describe(request.text, &request.view);
+        self.warn(format!(
+            "{subject}: the redacted values do not agree with earlier ones; answering in recorded order"
+        ));
+        Some(first)
+    }
+
+    /// Those of the exchanges whose recorded inputs the live ones stand for, by the strictest policy that takes any.
+    fn fitting(&self, exchanges: Vec<u32>, inputs: Option<&Inputs<'_>>) -> Vec<u32> {
+        let Some(inputs) = inputs else { return exchanges };
+        let fits = |exchange: u32, policy: InputPolicy| {
+            let item = self.tape.request(exchange);
+            let message = item.map_or("", |item| item.view.whole.of(&self.tape.text));
+            Inputs::of_request(message, &self.rules)
+                .is_some_and(|recorded| inputs.stand_for(&recorded, policy, &self.rules))
+        };
+        let best = self.options.inputs.best_first().iter().map(|policy| {
+            exchanges.iter().copied().filter(|&exchange| fits(exchange, *policy)).collect::<Vec<_>>()
+        });
+        best.into_iter().find(|fitting| !fitting.is_empty()).unwrap_or_default()
+    }
+
+    /// A retry with answers missing gets the same questions again, and a listen the recorded filter nearest to its own.
+    fn choose_otherwise(&mut self, request: &Request<'_>, inputs: Option<&Inputs<'_>>) -> Choice {
+        let state = request.view.params.and_then(|params| member(request.text, params, "requestState"));
+        if inputs.is_some() || state.is_some() {
+            let asked = match state {
+                Some(state) => self.asked_for_input.get(&*string::decode_bytes(state.of(request.text))),
+                None => self.asked_for_input.get(&base_key(request.text, &request.view)),
+            };
+            let is_missing = |name: &String| inputs.is_none_or(|inputs| !inputs.answers(name));
+            let asked = asked.copied().filter(|&exchange| self.questions(exchange).iter().any(is_missing));
+            return asked.map_or(Choice::Miss(Why::Unknown), Choice::Again);
+        }
+        if request.method == "subscriptions/listen" {
+            let wanted = key::filter_entries(request.text, &request.view);
+            let overlap = |exchange: u32| {
+                let Some(item) = self.tape.request(exchange) else { return 0 };
+                let recorded = key::filter_entries(&self.tape.text, &item.view);
+                recorded.iter().filter(|entry| wanted.contains(entry)).count()
+            };
+            let all = self.index.all(&request.method).iter().copied();
+            let open = all.filter(|&exchange| is_open(exchange, &self.taken));
+            if let Some(best) = open.filter(|&e| overlap(e) > 0).max_by_key(|&e| (overlap(e), Reverse(e))) {
+                return Choice::Fresh(best);
+            }
+        }
+        Choice::Miss(Why::Unknown)
+    }
+
+    /// The names of the questions that an exchange's answer asks.
+    fn questions(&self, exchange: u32) -> Vec<String> {
+        let text = &self.tape.text;
+        let result = self.tape.answer(exchange).and_then(|item| item.view.result);
+        let asked = result.and_then(|result| member(text, result, "inputRequests"));
+        let mut names = Vec::new();
+        if let Some(mut members) = asked.and_then(|asked| Members::of(text, asked.start)) {
+            while let Ok(Some((name, _))) = members.next() {
+                names.push(string::decode(name.of(text)).into_owned());
+            }
+        }
+        names
+    }
+
+    /// `--ordering strict`: the next exchange in recorded order, or nothing. `None` leaves the request to the other
+    /// rules: extra lists, and what nobody recorded.
+    fn choose_strictly(
+        &mut self,
+        request: &Request<'_>,
+        key: &Key,
+        inputs: Option<&Inputs<'_>>,
+    ) -> Option<Choice> {
+        let session = self.sessions.get(request.session)?;
+        let own = session.stands_for;
+        let counts = |exchange: &Exchange| own.is_none_or(|own| exchange.conn == own);
+        let from = usize::try_from(session.strict_at).unwrap_or(usize::MAX);
+        let next = self
+            .tape
+            .exchanges
+            .iter()
+            .zip(0..)
+            .skip(from)
+            .find(|(exchange, number)| counts(exchange) && is_open(*number, &self.taken));
+        let expected = next.and_then(|(exchange, number)| {
+            let item = self.tape.item(exchange.request)?;
+            Some((number, item, key::of(&self.tape.text, &item.view, exchange.era, &self.rules)))
+        });
+        match expected {
+            Some((number, _, recorded))
+                if recorded.bytes == key.bytes && !self.fitting(vec![number], inputs).is_empty() =>
+            {
+                if let Some(session) = self.sessions.get_mut(request.session) {
+                    session.strict_at = number + 1;
+                }
+                Some(Choice::Fresh(number))
+            }
+            _ if mcp::is_list(&request.method) => None,
+            _ if self.index.queue(&request.method, &key.bytes).is_none() => None,
+            Some((_, _, recorded)) if recorded.bytes == key.bytes => {
+                Some(self.choose_otherwise(request, inputs))
+            }
+            Some((_, item, _)) => {
+                let expected = key::describe(&self.tape.text, &item.view);
+                Some(Choice::Miss(Why::OutOfOrder { expected: Some((expected, item.record)) }))
+            }
+            None => Some(Choice::Miss(Why::OutOfOrder { expected: None })),
+        }
+    }
+
+    /// A retry names the round it belongs to by `requestState`, or, where the server gave none, by being the same
+    /// request.
+    pub(super) fn remember_questions(&mut self, request: &Request<'_>, exchange: u32) {
+        let Some(result) = self.tape.answer(exchange).and_then(|item| item.view.result) else { return };
+        let text = &self.tape.text;
+        let asks = member(text, result, "resultType")
+            .is_some_and(|kind| string::is(kind.of(text), "input_required"));
+        if asks {
+            let round = match member(text, result, "requestState") {
+                Some(state) => string::decode_bytes(state.of(text)).into_owned(),
+                None => base_key(request.text, &request.view),
+            };
+            self.asked_for_input.insert(round, exchange);
+        }
+    }
+}
+
+/// What identifies a modern request over its rounds when the server gives no `requestState`.
+fn base_key(text: &str, view: &View) -> Vec<u8> {
+    let mut key = view.method_name(text).into_owned().into_bytes();
+    key.push(0);
+    for name in ["name", "arguments", "uri"] {
+        key.push(b'|');
+        let value = view.params.and_then(|params| member_at(text, params, &[name]));
+        if let Some(form) = value.and_then(|span| crate::jsonrpc::canonical::of(span.of(text))) {
+            key.extend(form);
+        }
+    }
+    key
+}

@@ -1,0 +1,149 @@
+//! The recorded requests by their keys.
+
+use std::collections::HashMap;
+
+use super::key::{self, Rules};
+use super::tape::Tape;
+use crate::redact::is_placeholder;
+
+/// The exchanges of a tape by method and key. Keys are computed when a method is first asked for.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    methods: HashMap<String, Method>,
+}
+
+#[derive(Debug, Default)]
+struct Method {
+    queues: HashMap<Vec<u8>, Queue>,
+    /// All exchanges of the method, in recorded order.
+    all: Vec<u32>,
+}
+
+impl Index {
+    /// The index of a tape.
+    pub(super) fn new(tape: &Tape) -> Self {
+        let mut methods: HashMap<String, Method> = HashMap::new();
+        for (exchange, number) in tape.exchanges.iter().zip(0..) {
+            let Some(item) = tape.item(exchange.request) else { continue };
+            let method = item.view.method_name(&tape.text);
+            match methods.get_mut(&*method) {
+                Some(known) => known.all.push(number),
+                None => {
+                    methods.insert(method.into_owned(), Method { all: vec![number], ..Method::default() });
+                }
+            }
+        }
+        Self { methods }
+    }
+
+    /// Computes the keys of a method's exchanges, once.
+    pub(super) fn prepare(&mut self, method: &str, tape: &Tape, rules: &Rules) {
+        let Some(method) = self.methods.get_mut(method) else { return };
+        if !method.queues.is_empty() {
+            return;
+        }
+        for &number in &method.all {
+            let Some(exchange) = tape.exchange(number) else { continue };
+            let Some(item) = tape.item(exchange.request) else { continue };
+            let key = key::of(&tape.text, &item.view, exchange.era, rules);
+            method.queues.entry(key.bytes).or_default().push(exchange.conn, number, key.secrets);
+        }
+    }
+
+    /// The exchanges with a key.
+    pub(super) fn queue(&self, method: &str, key: &[u8]) -> Option<&Queue> {
+        self.methods.get(method)?.queues.get(key)
+    }
+
+    /// The same, to take from.
+    pub(super) fn queue_mut(&mut self, method: &str, key: &[u8]) -> Option<&mut Queue> {
+        self.methods.get_mut(method)?.queues.get_mut(key)
+    }
+
+    /// All exchanges of a method, in recorded order.
+    pub(super) fn all(&self, method: &str) -> &[u32] {
+        self.methods.get(method).map_or(&[], |method| &method.all)
+    }
+}
+
+/// Equal requests, per recorded session and in recorded order.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    lists: Vec<(u32, Vec<u32>)>,
+    /// Per list, how many are known to be taken.
+    taken: Vec<usize>,
+    /// Lists before this one are used up.
+    first_open: usize,
+    /// The exchange that was played last.
+    pub(super) last: Option<u32>,
+    /// How often the request was asked.
+    pub(super) asked: usize,
+    /// The placeholders in each exchange, where there are any, with their pointers.
+    pub(super) secrets: HashMap<u32, Vec<(String, String)>>,
+}
+
+impl Queue {
+    fn push(&mut self, conn: u32, exchange: u32, mut secrets: Vec<(String, String)>) {
+        // A fixed text says nothing of the value it stands for.
+        secrets.retain(|(_, value)| is_placeholder(value));
+        if !secrets.is_empty() {
+            self.secrets.insert(exchange, secrets);
+        }
+        match self.lists.iter_mut().find(|(list, _)| *list == conn) {
+            Some((_, list)) => list.push(exchange),
+            None => {
+                self.lists.push((conn, vec![exchange]));
+                self.taken.push(0);
+            }
+        }
+    }
+
+    /// The exchanges that are not taken, those of `own` first, then session by session.
+    pub(super) fn open<'q>(&'q self, own: Option<u32>, taken: &'q [bool]) -> impl Iterator<Item = u32> + 'q {
+        let is_open = |exchange: &u32| is_open(*exchange, taken);
+        let mine = self.lists.iter().filter(move |(conn, _)| Some(*conn) == own);
+        let others = self.lists.iter().filter(move |(conn, _)| Some(*conn) != own);
+        mine.chain(others).flat_map(|(_, list)| list.iter().copied()).filter(is_open)
+    }
+
+    /// The next open exchange, in constant time over the life of the queue.
+    pub(super) fn next(&mut self, own: Option<u32>, taken: &[bool]) -> Option<u32> {
+        let position = own.and_then(|own| self.lists.iter().position(|(conn, _)| *conn == own));
+        if let Some(found) = position.and_then(|at| self.next_in(at, taken)) {
+            return Some(found);
+        }
+        while self.first_open < self.lists.len() {
+            if let Some(found) = self.next_in(self.first_open, taken) {
+                return Some(found);
+            }
+            self.first_open += 1;
+        }
+        None
+    }
+
+    fn next_in(&mut self, list: usize, taken: &[bool]) -> Option<u32> {
+        let at = self.taken.get_mut(list)?;
+        let exchanges = &self.lists.get(list)?.1;
+        while let Some(&exchange) = exchanges.get(*at) {
+            if is_open(exchange, taken) {
+                return Some(exchange);
+            }
+            *at += 1;
+        }
+        None
+    }
+
+    /// All exchanges, session by session.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lists.iter().flat_map(|(_, list)| list.iter().copied())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lists.iter().map(|(_, list)| list.len()).sum()
+    }
+}
+
+/// Whether an exchange was not played yet.
+pub(super) fn is_open(exchange: u32, taken: &[bool]) -> bool {
+    usize::try_from(exchange).ok().and_then(|index| taken.get(index)) == Some(&false)
+}

@@ -1,0 +1,137 @@
+//! What a client gets whose request was not recorded, and what the user is told of it.
+
+use super::choose::Why;
+use super::inputs::Inputs;
+use super::key;
+use super::live;
+use super::nearest::{self, CANDIDATES, Difference};
+use super::player::{Output, Player, Request};
+use super::report::Miss;
+use super::tape::Item;
+use crate::jsonrpc::message::View;
+use crate::jsonrpc::tree::Tree;
+use crate::mcp::{self, Era, code};
+
+/// The way out where there is no other.
+const RECORD_AGAIN: &str = "record again to add it";
+
+impl Player {
+    /// Reports a miss and answers it.
+    pub(super) fn miss(&mut self, request: &Request<'_>, why: Why) {
+        let subject = key::describe(request.text, &request.view);
+        let name = mcp::target(&request.method, request.text, &request.view);
+        let mut nearest = None;
+        let (why, hint) = match why {
+            Why::Unknown => {
+                nearest = self.nearest(request, name.as_deref());
+                let first = nearest.as_ref().and_then(|(_, differs)| differs.first());
+                let hint = match first {
+                    Some(first) => {
+                        format!(
+                            "if the difference does not matter, --ignore {}; else record again",
+                            first.path
+                        )
+                    }
+                    None => self.other_era(request.era).unwrap_or_else(|| RECORD_AGAIN.to_owned()),
+                };
+                (format!("no recorded answer for {subject}"), hint)
+            }
+            Why::UsedUp { recorded, asked } => (
+                format!(
+                    "no recorded answer for {subject}: recorded {}, this is call {asked}",
+                    times(recorded)
+                ),
+                "to answer again, --repeat last or --repeat cycle; else record again".to_owned(),
+            ),
+            Why::OutOfOrder { expected } => (
+                match expected {
+                    Some((expected, message)) => {
+                        format!("{subject} is out of order: message {message}, {expected}, comes first")
+                    }
+                    None => format!("{subject} comes after the last recorded request"),
+                },
+                "to allow any order, --ordering per-key".to_owned(),
+            ),
+        };
+        let miss = Miss { method: request.method.clone(), name, why, nearest, hint };
+        let line = live::error(request.id, code::MISS, &format!("mcpreel: {}", miss.why), Some(&miss.json()));
+        self.out.push(Output::Note(miss.words()));
+        self.report.misses.push(miss);
+        self.answer(request.session, request.batch, line);
+    }
+
+    /// That the cassette holds the other era only, where it does, and the way out.
+    pub(super) fn other_era(&self, era: Era) -> Option<String> {
+        let other = match era {
+            Era::Legacy if !self.tape.legacy && !self.tape.modern_versions.is_empty() => {
+                "a modern client (2026-07-28)"
+            }
+            Era::Modern if self.tape.modern_versions.is_empty() && self.tape.legacy => {
+                "a legacy client (initialize)"
+            }
+            _ => return None,
+        };
+        Some(format!("the cassette was recorded with {other}; use such a client, or record again"))
+    }
+
+    /// The recorded request of the same method and name with the fewest differences that count.
+    fn nearest(&self, request: &Request<'_>, name: Option<&str>) -> Option<(u32, Vec<Difference>)> {
+        let message = request.view.whole.of(request.text);
+        let mut covered: Vec<String> =
+            self.rules.redaction().find(message).into_iter().map(|hit| hit.path).collect();
+        covered.sort();
+        let shown = self.rules.redacted(message);
+        let text = &self.tape.text;
+        let named = self
+            .index
+            .all(&request.method)
+            .iter()
+            .filter_map(|&exchange| self.tape.request(exchange))
+            .filter(|item| mcp::era(text, &item.view) == request.era)
+            .filter(|item| mcp::target(&request.method, text, &item.view).as_deref() == name);
+        named
+            .take(CANDIDATES)
+            .map(|item| (item.record, self.differences(item, message, &shown, &covered)))
+            .min_by_key(|(_, differs)| differs.iter().map(Difference::weight).sum::<usize>())
+    }
+
+    /// Where a live request differs from a recorded one, as far as it matters. `shown` is the live message as it may
+    /// be shown, `covered` where redaction changed it.
+    fn differences(&self, item: &Item, message: &str, shown: &str, covered: &[String]) -> Vec<Difference> {
+        let recorded = item.view.whole.of(&self.tape.text);
+        let mut also_covered: Vec<String> = Tree::of(recorded)
+            .map(|tree| self.rules.redaction().treatments(&tree).leaves)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(path, _)| path)
+            .collect();
+        also_covered.sort();
+        let inputs = Inputs::of_request(message, &self.rules);
+        let old_inputs = Inputs::of_request(recorded, &self.rules);
+        let settled = inputs
+            .zip(old_inputs)
+            .map_or(Vec::new(), |(live, recorded)| live.settled(&recorded, self.options.inputs, &self.rules));
+        let skip = |path: &str| {
+            path == "/params/_meta"
+                || path == "/params/task/ttl"
+                || covered.binary_search_by(|known| known.as_str().cmp(path)).is_ok()
+                || also_covered.binary_search_by(|known| known.as_str().cmp(path)).is_ok()
+                || settled.iter().any(|known| known == path)
+                || self.rules.ignores(path)
+        };
+        let params = |text: &str| {
+            let params = View::of(text).ok().and_then(|view| view.params);
+            params.map_or("{}".to_owned(), |params| params.of(text).to_owned())
+        };
+        let mut differences = nearest::differences("/params", &params(recorded), &params(shown), &skip);
+        differences.retain(|it| !it.is_nothing() && !self.rules.same_class(&it.recorded, &it.live));
+        differences
+    }
+}
+
+fn times(n: usize) -> String {
+    match n {
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    }
+}
