@@ -12,8 +12,8 @@
 )]
 
 mod architecture;
-mod docs;
 mod bad_places;
+mod docs;
 mod first_light;
 mod format;
 mod json_texts;
@@ -21,6 +21,10 @@ mod owners;
 mod record_bytes;
 mod record_crash;
 mod record_endings;
+mod replay_interaction;
+mod replay_matching;
+mod replay_negotiation;
+mod replay_redacted;
 mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

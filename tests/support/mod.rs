@@ -1,5 +1,7 @@
 //! What the tests share: a folder of their own, the binary, and a client that speaks over real pipes.
 
+pub mod replay;
+
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
