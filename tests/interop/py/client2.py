@@ -6,6 +6,7 @@ import warnings
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client.subscriptions import listen
 
 import script
 
@@ -68,8 +69,10 @@ class Driver(script.Driver):
     async def watch(self, uris):
         if not self.modern:
             return await self.it.subscribe_resource(uris[0])
-        sub = await self.listening.enter_async_context(
-            self.it.listen(tools_list_changed=True, resource_subscriptions=uris))
+        return await self.watch_with(self.it.listen(tools_list_changed=True, resource_subscriptions=uris))
+
+    async def watch_with(self, listening):
+        sub = await self.listening.enter_async_context(listening)
 
         async def pump():
             async for event in sub:
