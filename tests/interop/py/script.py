@@ -1,6 +1,7 @@
 """Runs scripted sessions through a client and prints what its user sees, one JSON object a line.
 
 A driver subclasses `Driver`. Command line: DRIVER [--mode legacy|auto|pinned] SESSION... -- SERVER...
+SERVER... may be @FILE with the command in it as a JSON array.
 """
 
 import argparse
@@ -129,5 +130,7 @@ def main(driver):
     parser.add_argument("--mode", choices=["legacy", "auto", "pinned"], default="legacy")
     parser.add_argument("sessions", nargs="+")
     cut = sys.argv.index("--")
-    args = parser.parse_args(sys.argv[1:cut])
-    asyncio.run(driver.run(args.sessions, sys.argv[cut + 1:], args.mode))
+    args, command = parser.parse_args(sys.argv[1:cut]), sys.argv[cut + 1:]
+    if command[0].startswith("@"):
+        command = json.loads(pathlib.Path(command[0][1:]).read_text(encoding="utf-8"))
+    asyncio.run(driver.run(args.sessions, command, args.mode))

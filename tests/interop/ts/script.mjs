@@ -2,6 +2,7 @@
 //
 // A driver gives `main` a function that connects: (command, mode, hooks) => { about, modern, close, list, call,
 // read, prompt, complete, level, watch, unwatch }. Command line: DRIVER [--mode legacy|auto|pinned] SESSION... -- SERVER...
+// SERVER... may be @FILE with the command in it as a JSON array.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -70,7 +71,9 @@ export async function main(connect) {
     const mode = names[0] === '--mode' ? names.splice(0, 2)[1] : 'legacy';
     let events = [];
     const seen = (event, what) => events.push({ event, ...what });
-    const it = await connect(args.slice(cut + 1), mode, {
+    let command = args.slice(cut + 1);
+    if (command[0].startsWith('@')) command = JSON.parse(readFileSync(command[0].slice(1), 'utf8'));
+    const it = await connect(command, mode, {
         seen,
         sampling(params) {
             seen('sampling', { params });

@@ -1,5 +1,6 @@
 //! Client driver on rmcp: runs scripted sessions and prints what its user sees, one JSON object a line.
 //! Command line: client [--mode legacy|auto|pinned] SESSION... -- SERVER...
+//! SERVER... may be @FILE with the command in it as a JSON array.
 //!
 //! rmcp runs its notification handlers side by side, so what they saw during a step is sorted.
 #![allow(deprecated)]
@@ -259,7 +260,11 @@ impl Session {
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let cut = args.iter().position(|a| a == "--").expect("-- SERVER");
-    let (mut names, command) = (args[..cut].to_vec(), &args[cut + 1..]);
+    let (mut names, mut command) = (args[..cut].to_vec(), args[cut + 1..].to_vec());
+    if let Some(file) = command[0].strip_prefix('@') {
+        command =
+            serde_json::from_slice(&std::fs::read(file).expect("read the command")).expect("a JSON array");
+    }
     let mut mode = "legacy".to_owned();
     if names[0] == "--mode" {
         mode = names[1].clone();

@@ -27,6 +27,8 @@ struct Lab {
     level: Arc<Mutex<String>>,
     /// What a listener may be told: a resource's URI, or none for the list of tools.
     changes: broadcast::Sender<Option<String>>,
+    /// Made before a listener is told that it is one, so that it misses nothing.
+    listeners: Arc<Mutex<Vec<broadcast::Receiver<Option<String>>>>>,
 }
 
 fn to<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
@@ -337,11 +339,13 @@ impl ServerHandler for Lab {
     }
 
     fn accepted_subscription_filter(&self, wanted: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.listeners.lock().unwrap().push(self.changes.subscribe());
         Some(wanted.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.changes.subscribe();
+        let waiting = self.listeners.lock().unwrap().pop();
+        let mut changes = waiting.unwrap_or_else(|| self.changes.subscribe());
         loop {
             let change = tokio::select! {
                 change = changes.recv() => change.map_err(failed)?,
@@ -365,6 +369,7 @@ async fn main() {
         watched: Arc::default(),
         level: Arc::new(Mutex::new("debug".into())),
         changes: broadcast::channel(16).0,
+        listeners: Arc::default(),
     };
     if let Ok(running) = server.serve(stdio()).await {
         let _ = running.waiting().await;
