@@ -1,6 +1,7 @@
 """The lab server on fastmcp 4.x: both eras. It knows no resource subscriptions."""
 
 import base64
+import json
 import warnings
 
 import mcp_types as types
@@ -34,7 +35,7 @@ class Peer:
         await self.ctx.report_progress(n, total, message)
 
     async def log(self, level, data):
-        await self.ctx.session.send_log_message(level, data, "lab", related_request_id=self.ctx.request_id)
+        await self.ctx.log(json.dumps(data, ensure_ascii=False), level=level, logger_name="lab")
 
     async def ask(self, kind, request, result):
         if self.ctx.session.protocol_version < "2026":

@@ -31,6 +31,12 @@ struct Lab {
     listeners: Arc<Mutex<Vec<broadcast::Receiver<Option<String>>>>>,
 }
 
+/// A result: the SDK takes the type out again for a legacy client.
+fn done<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
+    value["resultType"] = json!("complete");
+    to(value)
+}
+
 fn to<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value).map_err(|e| ErrorData::internal_error(e.to_string(), None))
 }
@@ -68,7 +74,7 @@ impl Lab {
         if end < all.len() {
             result["nextCursor"] = json!(end.to_string());
         }
-        to(result)
+        done(result)
     }
 
     /// Asks the client: as a request of our own in the legacy era, as an unfinished result in the modern one.
@@ -209,7 +215,7 @@ impl Lab {
             }
             other => return refuse(-32602, format!("no tool {other}"), None),
         };
-        Ok(to::<CallToolResult>(result)?.into())
+        Ok(done::<CallToolResult>(result)?.into())
     }
 }
 
@@ -278,7 +284,7 @@ impl ServerHandler for Lab {
             }
             _ => return refuse(-32602, format!("no resource {uri}"), Some(json!({"uri": uri}))),
         };
-        Ok(to::<ReadResourceResult>(json!({"contents": [content]}))?.into())
+        Ok(done::<ReadResourceResult>(json!({"contents": [content]}))?.into())
     }
 
     async fn get_prompt(
@@ -296,7 +302,7 @@ impl ServerHandler for Lab {
             other => return refuse(-32602, format!("no prompt {other}"), None),
         };
         let messages = json!({"messages": [{"role": "user", "content": content}]});
-        Ok(to::<GetPromptResult>(messages)?.into())
+        Ok(done::<GetPromptResult>(messages)?.into())
     }
 
     async fn complete(
@@ -307,7 +313,7 @@ impl ServerHandler for Lab {
         let names = self.lab["names"].as_array().cloned().unwrap_or_default();
         let starts = |n: &Value| n.as_str().is_some_and(|n| n.starts_with(&request.argument.value));
         let values: Vec<_> = names.into_iter().filter(starts).collect();
-        to(json!({"completion": {"values": values, "total": values.len(), "hasMore": false}}))
+        done(json!({"completion": {"values": values, "total": values.len(), "hasMore": false}}))
     }
 
     async fn set_level(
