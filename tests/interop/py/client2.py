@@ -6,7 +6,6 @@ import warnings
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
-from mcp.client.subscriptions import listen
 
 import script
 

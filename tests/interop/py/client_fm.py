@@ -5,6 +5,7 @@ import warnings
 import mcp_types as types
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+from mcp.client.subscriptions import listen
 
 import client2
 
@@ -51,8 +52,7 @@ class Driver(client2.Driver):
         """fastmcp has no method of its own to watch anything: its session has."""
         if not self.modern:
             return await self.it.session.subscribe_resource(uris[0])
-        return await self.watch_with(client2.listen(self.it.session, tools_list_changed=True,
-                                                    resource_subscriptions=uris))
+        return await self.watch_with(listen(self.it.session, tools_list_changed=True, resource_subscriptions=uris))
 
     async def unwatch(self, uris):
         if not self.modern:
