@@ -1,6 +1,6 @@
 //! A cassette as `inspect` looks at it: every message by itself, and who answers whom.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::Filter;
 use crate::cassette::{Body, Cassette, Record, Side, Timing};
@@ -56,6 +56,7 @@ impl Reel {
     pub(super) fn new(cassette: Cassette) -> Self {
         let mut reel = Self { messages: messages(&cassette), calls: Vec::new(), cassette };
         reel.collect_calls();
+        reel.add_pings();
         reel.pair_questions();
         reel.attach();
         reel
@@ -92,6 +93,34 @@ impl Reel {
                     }
                 }
                 self.calls.push(call);
+            }
+        }
+    }
+
+    /// The client's pings, which a tape does not hold since a replay answers them by itself.
+    fn add_pings(&mut self) {
+        let answers: HashSet<usize> = self.calls.iter().filter_map(|call| call.answer).collect();
+        let mut open: HashMap<(u32, u32, u32, &str), VecDeque<usize>> = HashMap::new();
+        let text = &self.cassette.text;
+        for (index, message) in self.messages.iter().enumerate() {
+            let Some((record, view)) = self.cassette.records.get(message.record).zip(message.view) else {
+                continue;
+            };
+            let key = (record.server, record.conn, record.session, view.id.map_or("", |id| id.of(text)));
+            match (record.from, view.shape) {
+                (Side::Client, Shape::Request) if view.method_name(text) == "ping" => {
+                    open.entry(key).or_default().push_back(self.calls.len());
+                    let outcome = Outcome::Open;
+                    self.calls.push(Call { request: index, answer: None, outcome, messages: vec![index] });
+                }
+                (Side::Server, Shape::Response) if !answers.contains(&index) => {
+                    let ping = open.get_mut(&key).and_then(VecDeque::pop_front);
+                    if let Some(call) = ping.and_then(|ping| self.calls.get_mut(ping)) {
+                        (call.answer, call.outcome) = (Some(index), Outcome::Answered);
+                        call.messages.push(index);
+                    }
+                }
+                _ => {}
             }
         }
         self.calls.sort_by_key(|call| call.request);
