@@ -241,6 +241,7 @@ fn everything() -> Cassette {
     };
     let more = More {
         stream_get: true,
+        bom: true,
         http: Some("{}".to_owned()),
         end: Some("cut".to_owned()),
         redacted: vec!["r".to_owned()],

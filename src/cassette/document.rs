@@ -264,6 +264,9 @@ pub fn fields<'a>(
         if more.stream_get {
             fields.push(("stream", Borrowed("\"get\"")));
         }
+        if more.bom {
+            fields.push(("bom", Borrowed("true")));
+        }
         if let Some(http) = &more.http {
             fields.push(("http", Borrowed(http)));
         }

@@ -67,6 +67,8 @@ pub struct More {
     pub http: Option<String>,
     /// How an exchange ended when not by a complete answer.
     pub end: Option<String>,
+    /// A byte order mark stood in front of it on the wire.
+    pub bom: bool,
     /// Ids of the redaction rules that changed this message.
     pub redacted: Vec<String>,
     /// Appended from the live server by a later run.
@@ -186,6 +188,7 @@ impl Record {
             "http" => self.more().http = Some(pretty::packed(literal)),
             "end" => self.more().end = Some(string::decode(literal).into_owned()),
             "stream" if string::is(literal, "get") => self.more().stream_get = true,
+            "bom" if literal == "true" => self.more().bom = true,
             "origin" if string::is(literal, "live") => self.more().live = true,
             "redacted" => {
                 let ids = elements(text, value)?;

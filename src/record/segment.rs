@@ -98,8 +98,12 @@ impl Segment {
             From::Server => ",\"from\":\"server\"",
         });
         match std::str::from_utf8(captured.line) {
-            Ok(text) => match View::of(text) {
-                Ok(view) => {
+            // Some clients begin with a byte order mark, and servers take what follows it for the message it is.
+            Ok(text) => match message_in(text) {
+                Some((text, view)) => {
+                    if text.len() < captured.line.len() {
+                        self.lines.push_str(",\"bom\":true");
+                    }
                     self.look(captured.from, text, &view);
                     let payload = view.whole.of(text);
                     let redacted = self.redactor.redact(payload);
@@ -107,7 +111,7 @@ impl Segment {
                     self.lines.push_str(",\"payload\":");
                     self.lines.push_str(redacted.as_ref().map_or(payload, |redacted| &redacted.text));
                 }
-                Err(_) => {
+                None => {
                     let redacted = self.redactor.redact_plain(text);
                     self.push_rules(redacted.as_ref().map_or(&[], |redacted| &redacted.rules));
                     self.lines.push_str(",\"text\":");
@@ -246,6 +250,12 @@ impl Segment {
     }
 }
 
+/// The JSON text of a line, without a byte order mark in front of it.
+fn message_in(line: &str) -> Option<(&str, View)> {
+    let text = line.strip_prefix('\u{feff}').unwrap_or(line);
+    View::of(text).ok().map(|view| (text, view))
+}
+
 impl Sink for Segment {
     fn prepare(&mut self, batch: &[Captured<'_>]) {
         self.lines.clear();
@@ -267,7 +277,7 @@ impl Sink for Segment {
     fn follow(&mut self, batch: &[Captured<'_>]) {
         for captured in batch {
             if let Ok(text) = std::str::from_utf8(captured.line)
-                && let Ok(view) = View::of(text)
+                && let Some((text, view)) = message_in(text)
             {
                 self.look(captured.from, text, &view);
             }

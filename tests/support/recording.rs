@@ -34,7 +34,8 @@ pub fn as_recorded(side: char, line: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(line) else {
         return format!("{side} base64: \"{}\"", base64::engine::general_purpose::STANDARD.encode(line));
     };
-    if is_json(text) { format!("{side} {}", squeezed(text)) } else { format!("{side} text: {text}") }
+    let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if is_json(bare) { format!("{side} {}", squeezed(bare)) } else { format!("{side} text: {text}") }
 }
 
 /// Whether a text is one JSON value, by `serde_json`, which takes every depth and number when it only looks.

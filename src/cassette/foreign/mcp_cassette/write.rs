@@ -118,11 +118,11 @@ impl Writer<'_> {
         }
         let derived = |text: &&String| member(text, Span::new(0, text.len()), DERIVED).is_some();
         let redaction = head.redaction.as_ref().filter(|text| !derived(text));
-        for (value, what) in [
-            (redaction, "the redaction manifest: messages keep only the mark that they were redacted"),
-            (head.labels.as_ref(), "the labels"),
-            (head.matching.as_ref(), "the matching rules"),
-        ] {
+        let note = "the redaction manifest is left out; messages keep the mark that they were redacted";
+        self.notes.add(note, usize::from(redaction.is_some()));
+        for (value, what) in
+            [(head.labels.as_ref(), "the labels"), (head.matching.as_ref(), "the matching rules")]
+        {
             self.dropped.add(what, usize::from(value.is_some()));
         }
         for process in &head.processes {
