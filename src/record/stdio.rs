@@ -19,7 +19,7 @@ use super::{Ending, From, Outcome, Reason, Sink};
 use crate::error::{Error, Result};
 use crate::stdio::child::{self, Child, Exit};
 use crate::stdio::ends::{self, Ends, Gone, Output};
-use crate::stdio::signals;
+use crate::stdio::signals::{self, Caught};
 use crate::stdio::tree::{self, Ended, Process, Stop};
 
 /// A server that has seen the end of its input gets so long to leave by itself.
@@ -110,6 +110,7 @@ struct Session {
     phase: Phase,
     reason: Option<Reason>,
     signal: Option<i32>,
+    caught: Caught,
     exit: Option<Exit>,
     output_ended: bool,
     errors_ended: bool,
@@ -146,7 +147,7 @@ impl Session {
             move || report(&events, event())
         };
         let signalled = events.clone();
-        signals::watch(move |signal| report(&signalled, Event::Signal(signal)))?;
+        let caught = signals::watch(move |signal| report(&signalled, Event::Signal(signal)))?;
         let gone = events.clone();
         let Ends { input, output, errors } = ends::take(move |end| report(&gone, Event::Gone(end)))?;
 
@@ -165,6 +166,7 @@ impl Session {
             phase: Phase::Running,
             reason: None,
             signal: None,
+            caught,
             exit: None,
             output_ended: false,
             errors_ended: false,
@@ -247,7 +249,8 @@ impl Session {
                 self.stop_soon();
             }
             Event::Ended(Ended::Process(exit)) => {
-                self.because(Reason::ServerExited);
+                self.signal = self.signal.or_else(|| self.caught.last());
+                self.because(self.signal.map_or(Reason::ServerExited, Reason::Signal));
                 self.exit = Some(exit);
                 self.obeyed |= self.told.is_some();
                 if self.signal.is_none() && !matches!(self.reason, Some(Reason::OutputClosed)) {

@@ -1,6 +1,21 @@
 //! The signals that ask us to end.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The last signal that reached us, as soon as it has: a process that was signalled together with us may be seen to
+/// have ended before the thread that reports signals has run.
+#[derive(Clone, Debug, Default)]
+pub struct Caught(Arc<AtomicUsize>);
+
+impl Caught {
+    /// Its number.
+    #[must_use]
+    pub fn last(&self) -> Option<i32> {
+        i32::try_from(self.0.load(Ordering::SeqCst)).ok().filter(|signal| *signal != 0)
+    }
+}
 
 /// Reports SIGTERM, SIGINT and SIGHUP, by number, on a thread of its own, for as long as the process lives. A signal
 /// that was ignored when we were started stays so: `nohup` and shells rely on it.
@@ -9,17 +24,22 @@ use std::io;
 ///
 /// When the system refuses the handlers or the thread.
 #[cfg(unix)]
-pub fn watch(report: impl Fn(i32) + Send + 'static) -> io::Result<()> {
+pub fn watch(report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::flag::register_usize;
     use signal_hook::iterator::Signals;
 
     let ignored = ignored();
     let wanted = [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let caught = Caught::default();
+    for signal in wanted.clone() {
+        register_usize(signal, Arc::clone(&caught.0), usize::try_from(signal).unwrap_or(0))?;
+    }
     let mut signals = Signals::new(wanted)?;
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || signals.forever().for_each(report))?;
-    Ok(())
+    Ok(caught)
 }
 
 /// Windows has no such signals: Ctrl-C ends the console's processes.
@@ -28,8 +48,8 @@ pub fn watch(report: impl Fn(i32) + Send + 'static) -> io::Result<()> {
 ///
 /// None.
 #[cfg(not(unix))]
-pub fn watch(_report: impl Fn(i32) + Send + 'static) -> io::Result<()> {
-    Ok(())
+pub fn watch(_report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
+    Ok(Caught::default())
 }
 
 /// The mask of ignored signals; none where the system does not tell.
