@@ -152,6 +152,7 @@ impl Setup<'_> {
         self.voice.detail(&format!("recording for {} into {}", self.owner.who(), joined.path.display()));
         let state = State::of_user();
         let recording = Recording::of(self.cassette, &state, &Files);
+        let ready = stdio::ready();
         let segment = joined.file.try_clone().and_then(|file| {
             Segment::start(Start {
                 file,
@@ -163,7 +164,7 @@ impl Setup<'_> {
             })
         });
         let outcome = match segment {
-            Ok(segment) => stdio::run(command, Box::new(segment), Arc::new(say)),
+            Ok(segment) => ready.and_then(|ready| ready.run(command, Box::new(segment), Arc::new(say))),
             Err(source) => Err(Error::Io { doing: "write the recording", path: joined.path.clone(), source }),
         };
         match outcome {

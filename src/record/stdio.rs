@@ -33,39 +33,54 @@ const AFTER_KILL: Duration = Duration::from_millis(200);
 /// How long a grandchild may hold the pipes of a server that has ended.
 const AFTER_EXIT: Duration = Duration::from_millis(500);
 
-/// Starts a command and records it, see [`attend`].
-///
-/// # Errors
-///
-/// Those of [`child::spawn`] and [`attend`].
-pub fn run(command: &[OsString], sink: Box<dyn Sink>, note: Note) -> Result<Outcome> {
-    attend(child::spawn(command)?, sink, note)
+/// A recorder that catches signals and has no server yet. It is made before there is anything on disk or any process
+/// that a signal would leave behind.
+#[derive(Debug)]
+pub struct Ready {
+    events: Sender<Event>,
+    news: Receiver<Event>,
+    caught: Caught,
 }
 
-/// Stands between our own standard input, output and error and a server that was just started, and returns when the
-/// session is over and everything is written. Takes standard output over for good: what others print there is lost.
-///
-/// To be called once in a process, on the thread that started the server.
+/// Catches signals from now on. To be called once in a process.
 ///
 /// # Errors
 ///
-/// [`Error::Failed`] when the system gives no thread or handle; the server is ended then.
-pub fn attend(child: Child, sink: Box<dyn Sink>, note: Note) -> Result<Outcome> {
+/// [`Error::Failed`] when the system refuses.
+pub fn ready() -> Result<Ready> {
     let (events, news) = crossbeam_channel::unbounded();
-    let Child { stdin, stdout, stderr, mut process } = child;
-    let begun = Session::begin(&events, stdin, stdout, stderr, sink, note).and_then(|parts| {
-        let tell = events.clone();
-        process.wait(move |ended| report(&tell, Event::Ended(ended)))?;
-        Ok(parts)
-    });
-    match begun {
-        Ok((mut session, recorder, endings)) => {
-            session.last(&news, &process);
-            Ok(session.finish(&news, recorder, &endings))
-        }
-        Err(error) => {
-            process.stop(Stop::Kill);
-            Err(Error::Failed(format!("cannot start recording: {error}")))
+    let signalled = events.clone();
+    let caught = signals::watch(move |signal| report(&signalled, Event::Signal(signal)))
+        .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
+    Ok(Ready { events, news, caught })
+}
+
+impl Ready {
+    /// Starts a server, stands between it and our own standard input, output and error, and returns when the session
+    /// is over and everything is written. Takes standard output over for good: what others print there is lost.
+    ///
+    /// To be called on the main thread: the kernel ends the server with the thread that started it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`child::spawn`]; [`Error::Failed`] when the system gives no thread or handle, and then the server is
+    /// ended.
+    pub fn run(self, command: &[OsString], sink: Box<dyn Sink>, note: Note) -> Result<Outcome> {
+        let Child { stdin, stdout, stderr, mut process } = child::spawn(command)?;
+        let begun = Session::begin(&self, stdin, stdout, stderr, sink, note).and_then(|parts| {
+            let tell = self.events.clone();
+            process.wait(move |ended| report(&tell, Event::Ended(ended)))?;
+            Ok(parts)
+        });
+        match begun {
+            Ok((mut session, recorder, endings)) => {
+                session.last(&self.news, &process);
+                Ok(session.finish(&self.news, recorder, &endings))
+            }
+            Err(error) => {
+                process.stop(Stop::Kill);
+                Err(Error::Failed(format!("cannot start recording: {error}")))
+            }
         }
     }
 }
@@ -135,19 +150,18 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 impl Session {
     fn begin(
-        events: &Sender<Event>,
+        ready: &Ready,
         stdin: PipeWriter,
         stdout: PipeReader,
         stderr: PipeReader,
         sink: Box<dyn Sink>,
         note: Note,
     ) -> io::Result<Parts> {
+        let events = &ready.events;
         let tell = |event: fn() -> Event| {
             let events = events.clone();
             move || report(&events, event())
         };
-        let signalled = events.clone();
-        let caught = signals::watch(move |signal| report(&signalled, Event::Signal(signal)))?;
         let gone = events.clone();
         let Ends { input, output, errors } = ends::take(move |end| report(&gone, Event::Gone(end)))?;
 
@@ -166,7 +180,7 @@ impl Session {
             phase: Phase::Running,
             reason: None,
             signal: None,
-            caught,
+            caught: ready.caught.clone(),
             exit: None,
             output_ended: false,
             errors_ended: false,
