@@ -53,6 +53,10 @@ impl Player {
             let step = self.tape.exchange(exchange).and_then(|exchange| exchange.steps.get(play.at)).copied();
             let Some(step) = step else { return self.after_last_step(play, exchange) };
             match step {
+                // Asked for again, a subscription is acknowledged and held, however it once ended.
+                Step::Send(_) | Step::Answer(_) if play.listen && !play.first && play.at > 0 => {
+                    return Flow::Wait;
+                }
                 Step::Send(item) => self.send_notification(play, item, now),
                 Step::Ask(item) => {
                     if let Err(missing) = self.ask(play, number, item) {

@@ -89,10 +89,10 @@ impl Queue {
         if !secrets.is_empty() {
             self.secrets.insert(exchange, secrets);
         }
-        match self.lists.iter_mut().find(|(list, _)| *list == conn) {
-            Some((_, list)) => list.push(exchange),
-            None => {
-                self.lists.push((conn, vec![exchange]));
+        match self.lists.binary_search_by_key(&conn, |(list, _)| *list) {
+            Ok(at) => self.lists.get_mut(at).into_iter().for_each(|(_, list)| list.push(exchange)),
+            Err(at) => {
+                self.lists.insert(at, (conn, vec![exchange]));
                 self.taken.push(0);
             }
         }
@@ -108,7 +108,7 @@ impl Queue {
 
     /// The next open exchange, in constant time over the life of the queue.
     pub(super) fn next(&mut self, own: Option<u32>, taken: &[bool]) -> Option<u32> {
-        let position = own.and_then(|own| self.lists.iter().position(|(conn, _)| *conn == own));
+        let position = own.and_then(|own| self.lists.binary_search_by_key(&own, |(conn, _)| *conn).ok());
         if let Some(found) = position.and_then(|at| self.next_in(at, taken)) {
             return Some(found);
         }
