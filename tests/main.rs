@@ -28,6 +28,7 @@ mod replay_matching;
 mod replay_negotiation;
 mod replay_redacted;
 mod stalled_disk;
+mod replay_tasks;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;
 mod wire;

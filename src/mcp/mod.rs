@@ -109,6 +109,10 @@ pub fn repeats(method: &str) -> bool {
                 | "resources/unsubscribe"
                 | "subscriptions/listen"
                 | "tasks/list"
+                | "tasks/get"
+                | "tasks/result"
+                | "tasks/cancel"
+                | "tasks/update"
         )
 }
 

@@ -235,12 +235,12 @@ impl Player {
             let span = splice.result(&["protocolVersion"]);
             splice.put(span, version);
         }
-        for (span, value) in self.tasks.edits(text, &item.view, play.task) {
+        for (span, value) in self.tasks.edits(text, &item.view, item.conn, play.task) {
             splice.put(Some(span), &value);
         }
         let line = splice.line();
         self.answer(play.session, play.batch, line);
-        self.task_answered(play, now);
+        self.task_answered(play);
         Flow::Done
     }
 
@@ -316,7 +316,7 @@ impl Player {
         live.asked.insert(id.clone(), (number, index));
         let mut splice = Splice::new(&self.tape.text, item.view);
         splice.id(&id);
-        for (span, value) in self.tasks.edits(&self.tape.text, &item.view, task) {
+        for (span, value) in self.tasks.edits(&self.tape.text, &item.view, item.conn, task) {
             splice.put(Some(span), &value);
         }
         let text = splice.line();
@@ -369,7 +369,7 @@ impl Player {
             "notifications/resources/updated" if !self.is_subscribed(play.session, &item) => return,
             _ => {}
         }
-        for (span, value) in self.tasks.edits(text, &item.view, play.task) {
+        for (span, value) in self.tasks.edits(text, &item.view, item.conn, play.task) {
             splice.put(Some(span), &value);
         }
         let line = splice.line();

@@ -97,11 +97,14 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    /// Whether none of these answers differs from a recorded one to the same question.
+    /// Whether every answer is one that some message of `recorded` gives to the same question; answers to questions
+    /// that none of them knows do not count.
     #[must_use]
-    pub fn agree_with(&self, recorded: &Inputs<'_>, policy: InputPolicy, rules: &Rules) -> bool {
-        recorded.answers.iter().all(|(name, old)| {
-            self.node(name).is_none_or(|new| self.same(new, recorded, *old, policy, rules))
+    pub fn were_given(&self, recorded: &[Inputs<'_>], policy: InputPolicy, rules: &Rules) -> bool {
+        self.answers.iter().all(|(name, new)| {
+            let mut known =
+                recorded.iter().filter_map(|message| Some((message, message.node(name)?))).peekable();
+            known.peek().is_none() || known.any(|(message, old)| self.same(*new, message, old, policy, rules))
         })
     }
 

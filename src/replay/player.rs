@@ -380,6 +380,9 @@ impl Player {
             self.remember_questions(request, exchange);
         }
         self.advance(number, now);
+        if listen {
+            self.tasks_move();
+        }
     }
 
     fn note_level(&mut self, request: &Request<'_>) {
@@ -429,7 +432,8 @@ impl Player {
         let Some(play) = self.plays.get_mut(&number) else { return };
         play.asks.insert(ask, Asked::Answered);
         play.deadline = None;
-        self.task_replied(ask);
+        let task = play.task;
+        self.task_replied(ask, task);
         let Some(play) = self.plays.get_mut(&number) else { return };
         let recorded = play.exchange.and_then(|exchange| self.tape.exchange(exchange)).and_then(|exchange| {
             exchange.steps.iter().find_map(|step| match step {

@@ -2,12 +2,16 @@
 
 use std::collections::HashSet;
 
+use super::choose::Why;
+use super::inputs::Inputs;
 use super::live;
 use super::player::{Output, Player, Request};
 use super::session::Play;
-use super::tape::Item;
+use super::tape::{Item, Step};
 use super::tasks::{Gate, Instance, names_in, object_in, task_id};
+use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::message::{member, member_at};
+use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::{pretty, string};
 use crate::mcp::{self, Era, code};
 
@@ -20,10 +24,9 @@ impl Player {
         let text = &self.tape.text;
         let Some(object) = item.view.result.and_then(|result| object_in(text, result)) else { return };
         let Some(recorded) = task_id(text, object) else { return };
-        let Some(&timeline) = self.tasks.by_id.get(&recorded) else { return };
+        let Some(timeline) = self.tasks.named(item.conn, &recorded) else { return };
         let Some(known) = self.tasks.timelines.get(timeline) else { return };
-        let taken = self.tasks.instances.iter().filter(|instance| instance.timeline == timeline).count();
-        let id = if taken == 0 { recorded } else { format!("{recorded}-{}", taken + 1) };
+        let id = self.tasks.fresh_id(&recorded);
         let wall = self.options.started.saturating_add(i64::try_from(now).unwrap_or(0));
         play.task = Some(self.tasks.instances.len());
         self.tasks.instances.push(Instance {
@@ -35,12 +38,14 @@ impl Player {
             provided: HashSet::new(),
             replied: false,
             cancelled: false,
+            aftermath: false,
+            followed: 0,
             results: 0,
         });
     }
 
     /// After an answer: a task that was never polled moves on by itself, and its result ends it.
-    pub(super) fn task_answered(&mut self, play: &Play, now: u64) {
+    pub(super) fn task_answered(&mut self, play: &Play) {
         let Some(index) = play.task else { return };
         let is_result = play.exchange.is_some_and(|exchange| {
             self.tasks.timelines.iter().any(|timeline| timeline.results.contains(&exchange))
@@ -56,50 +61,72 @@ impl Player {
                 instance.at = last;
             }
         } else {
-            self.task_moves(index, now);
+            self.task_moves(index);
         }
     }
 
-    fn task_moves(&mut self, index: usize, now: u64) {
+    /// A subscription was opened: the tasks that it names may go on.
+    pub(super) fn tasks_move(&mut self) {
+        (0..self.tasks.instances.len()).for_each(|index| self.task_moves(index));
+    }
+
+    fn task_moves(&mut self, index: usize) {
         let instance = self.tasks.instances.get(index);
         let polled = instance
             .and_then(|instance| self.tasks.timelines.get(instance.timeline))
             .is_none_or(|t| t.polled);
-        while !polled && self.task_steps(index, now) {}
+        while !polled && self.can_hear_of_next(index) && self.task_steps(index) {}
+    }
+
+    /// Whether the client can be told of the next snapshot the way the recorded one was.
+    fn can_hear_of_next(&self, index: usize) -> bool {
+        let announced = self.tasks.instances.get(index).and_then(|instance| {
+            self.tasks.timelines.get(instance.timeline)?.snapshots.get(instance.at + 1)?.announced
+        });
+        let item = announced.and_then(|item| self.tape.item(item));
+        item.is_none_or(|item| {
+            live::subscription(&self.tape.text, &item.view).is_none() || self.listen_for(index).is_some()
+        })
+    }
+
+    /// The id of the open subscription that names a task.
+    fn listen_for(&self, index: usize) -> Option<&str> {
+        let instance = self.tasks.instances.get(index)?;
+        let entry = format!("taskIds {}", instance.id);
+        let hears =
+            |play: &Play| play.session == instance.session && play.listen && play.filter.contains(&entry);
+        let first = self.plays.iter().filter(|(_, play)| hears(play)).min_by_key(|(number, _)| **number);
+        first.map(|(_, play)| play.id.as_str())
     }
 
     /// Enters the next snapshot, if it may be; says so where the recorded server said so.
-    fn task_steps(&mut self, index: usize, now: u64) -> bool {
+    fn task_steps(&mut self, index: usize) -> bool {
         let Some(next) = self.tasks.reachable(&self.tape.text, index) else { return false };
         let Some(instance) = self.tasks.instances.get_mut(index) else { return false };
         instance.at = next;
         let session = instance.session;
         let timeline = self.tasks.timelines.get(instance.timeline);
-        let announced = timeline
-            .and_then(|timeline| timeline.snapshots.get(next))
-            .and_then(|snapshot| snapshot.announced);
-        if let Some(item) = announced {
-            self.announce(session, index, item, now);
+        let Some(snapshot) = timeline.and_then(|timeline| timeline.snapshots.get(next)) else { return true };
+        if snapshot.gate == Gate::Input {
+            // The next question is another one.
+            instance.replied = false;
+        }
+        if let Some(item) = snapshot.announced {
+            self.announce(session, index, item);
         }
         true
     }
 
-    fn announce(&mut self, session: usize, index: usize, item: u32, _now: u64) {
+    fn announce(&mut self, session: usize, index: usize, item: u32) {
         let Some(item) = self.tape.item(item).copied() else { return };
         let text = &self.tape.text;
         let mut splice = live::Splice::new(text, item.view);
-        for (span, value) in self.tasks.edits(text, &item.view, Some(index)) {
+        for (span, value) in self.tasks.edits(text, &item.view, item.conn, Some(index)) {
             splice.put(Some(span), &value);
         }
         if live::subscription(text, &item.view).is_some() {
-            let id = self.tasks.instances.get(index).map(|instance| format!("taskIds {}", instance.id));
-            let listen = self.plays.values().find(|play| {
-                play.session == session
-                    && play.listen
-                    && id.as_ref().is_some_and(|id| play.filter.contains(id))
-            });
-            let Some(listen) = listen else { return };
-            splice.subscription(&listen.id);
+            let Some(listen) = self.listen_for(index) else { return };
+            splice.subscription(listen);
         }
         let line = splice.line();
         self.out.push(Output::Message { session, text: line, alone: false });
@@ -107,7 +134,7 @@ impl Player {
 
     /// Answers `tasks/*` about a live task from its timeline. `false`: not about one.
     pub(super) fn task_request(&mut self, request: &Request<'_>, now: u64) -> bool {
-        if self.tasks.instances.is_empty() || !request.method.starts_with("tasks/") {
+        if self.tasks.timelines.is_empty() || !request.method.starts_with("tasks/") {
             return false;
         }
         if request.method == "tasks/list" {
@@ -119,27 +146,83 @@ impl Player {
         self.mark_task_exchanges(index);
         match request.method.as_str() {
             "tasks/get" => {
-                self.task_steps(index, now);
+                self.task_steps(index);
+                // A state whose questions were all answered while another one asked them is behind the client.
+                while self.tasks.is_answered(&self.tape.text, index) && self.task_steps(index) {}
                 self.answer_task(request, index);
             }
-            "tasks/update" => {
-                let responses =
-                    request.view.params.and_then(|params| member(request.text, params, "inputResponses"));
-                if let Some(instance) = self.tasks.instances.get_mut(index) {
-                    instance.provided.extend(names_in(request.text, responses));
-                }
-                self.answer(
-                    request.session,
-                    request.batch,
-                    live::result(request.id, "{\"resultType\":\"complete\"}"),
-                );
-                self.task_moves(index, now);
-            }
+            "tasks/update" => self.update_task(request, index),
             "tasks/cancel" => self.cancel_task(request, index),
             "tasks/result" => self.task_result(request, index, now),
             _ => return false,
         }
+        self.follow_task(request, index, now);
         true
+    }
+
+    /// The client answers a task's questions.
+    fn update_task(&mut self, request: &Request<'_>, index: usize) {
+        let timeline =
+            self.tasks.instances.get(index).and_then(|instance| self.tasks.timelines.get(instance.timeline));
+        let about = timeline.map_or(&[][..], |timeline| &timeline.exchanges);
+        let recorded: Vec<Inputs<'_>> = about
+            .iter()
+            .filter_map(|exchange| self.tape.request(*exchange))
+            .filter_map(|item| Inputs::of_request(item.view.whole.of(&self.tape.text), &self.rules))
+            .collect();
+        let given = Inputs::of_request(request.view.whole.of(request.text), &self.rules);
+        if given.is_some_and(|given| !given.were_given(&recorded, self.options.inputs, &self.rules)) {
+            return self.miss(request, Why::Unknown);
+        }
+        let responses = request.view.params.and_then(|params| member(request.text, params, "inputResponses"));
+        if let Some(instance) = self.tasks.instances.get_mut(index) {
+            instance.provided.extend(names_in(request.text, responses));
+        }
+        self.answer(
+            request.session,
+            request.batch,
+            live::result(request.id, "{\"resultType\":\"complete\"}"),
+        );
+        self.task_moves(index);
+    }
+
+    /// What the server sent on its own account while it was asked about a task comes when that is asked live; polls
+    /// need not be as many as they were, so the last one brings what is left.
+    fn follow_task(&mut self, request: &Request<'_>, index: usize, now: u64) {
+        let text = &self.tape.text;
+        let terminal = self.tasks.is_terminal(text, index);
+        let Some(instance) = self.tasks.instances.get_mut(index) else { return };
+        let Some(timeline) = self.tasks.timelines.get(instance.timeline) else { return };
+        let methods = timeline.exchanges.iter().skip(instance.followed).map(|exchange| {
+            self.tape.request(*exchange).map(|item| item.view.method_name(text)).unwrap_or_default()
+        });
+        let up_to = match terminal {
+            true => timeline.exchanges.len(),
+            false => {
+                let next = methods.into_iter().position(|method| method == request.method);
+                next.map_or(instance.followed, |next| instance.followed + next + 1)
+            }
+        };
+        let passed = timeline.exchanges.get(instance.followed..up_to).unwrap_or_default();
+        instance.followed = up_to;
+        if instance.id != timeline.id {
+            return;
+        }
+        // Questions and their results are played as they are.
+        let passed = passed.iter().filter(|exchange| !timeline.results.contains(exchange));
+        let mut items = Vec::new();
+        for exchange in passed.filter_map(|exchange| self.tape.exchange(*exchange)) {
+            items.extend(exchange.steps.iter().filter_map(|step| match step {
+                Step::Send(item) => Some(*item),
+                _ => None,
+            }));
+            items.extend(&exchange.after);
+        }
+        items.retain(|item| {
+            let item = self.tape.item(*item);
+            item.is_some_and(|item| item.view.method_name(text) != "notifications/progress")
+        });
+        self.release(request.session, &items, now);
     }
 
     /// Polling at another pace than recorded leaves none of the task's exchanges unused.
@@ -156,21 +239,18 @@ impl Player {
     }
 
     fn answer_task(&mut self, request: &Request<'_>, index: usize) {
-        let object = self.tasks.current(&self.tape.text, index).unwrap_or_default();
-        let modern = request.era == Era::Modern;
-        // Creation and notifications carry no result type of a poll (tasks extension, "Polling").
-        let result = match object.strip_prefix('{') {
-            Some(rest) if modern && !object.contains("\"resultType\":\"complete\"") => {
-                let rest = rest.replacen("\"resultType\":\"task\",", "", 1).replacen(
-                    ",\"resultType\":\"task\"",
-                    "",
-                    1,
-                );
-                format!("{{\"resultType\":\"complete\",{rest}")
+        let mut object = self.tasks.current(&self.tape.text, index).unwrap_or_default();
+        if request.era == Era::Modern {
+            // Creation and notifications carry no result type of a poll (tasks extension, "Polling").
+            let whole = Span::new(0, object.len());
+            let mut edits = Edits::new();
+            match member(&object, whole, "resultType") {
+                Some(kind) => edits.replace(kind, "\"complete\""),
+                None => edits.replace(Span::new(1, 1), "\"resultType\":\"complete\","),
             }
-            _ => object,
-        };
-        self.answer(request.session, request.batch, live::result(request.id, &result));
+            object = edits.apply(&object);
+        }
+        self.answer(request.session, request.batch, live::result(request.id, &object));
     }
 
     fn cancel_task(&mut self, request: &Request<'_>, index: usize) {
@@ -188,6 +268,7 @@ impl Player {
                 snapshots.and_then(|list| list.iter().position(|snapshot| snapshot.gate == Gate::Cancel));
             if let Some(aftermath) = aftermath.filter(|aftermath| *aftermath > instance.at) {
                 instance.at = aftermath;
+                instance.aftermath = true;
             }
         }
         if request.era == Era::Legacy {
@@ -222,21 +303,32 @@ impl Player {
     }
 
     /// A reply to a question that belongs to a task opens the gate behind it.
-    pub(super) fn task_replied(&mut self, ask: u32) {
+    pub(super) fn task_replied(&mut self, ask: u32, task: Option<usize>) {
         let Some(item) = self.tape.item(ask) else { return };
         let text = &self.tape.text;
         let meta = ["_meta", "io.modelcontextprotocol/related-task", "taskId"];
         let id = item.view.params.and_then(|params| member_at(text, params, &meta));
         let Some(id) = id.map(|span| string::decode(span.of(text)).into_owned()) else { return };
-        if let Some(&timeline) = self.tasks.by_id.get(&id) {
-            for instance in self.tasks.instances.iter_mut().filter(|instance| instance.timeline == timeline) {
-                instance.replied = true;
-            }
+        let named = self.tasks.named(item.conn, &id);
+        let instances = &mut self.tasks.instances;
+        let latest = || instances.iter().rposition(|instance| Some(instance.timeline) == named);
+        let Some(index) = task.or_else(latest) else { return };
+        if let Some(instance) = instances.get_mut(index) {
+            instance.replied = true;
         }
     }
 
+    /// Lists the live tasks. `false`: the recorded server had none of this design.
     fn list_tasks(&mut self, request: &Request<'_>) -> bool {
         let text = &self.tape.text;
+        if !self.tasks.timelines.iter().any(|timeline| timeline.era == request.era) {
+            return false;
+        }
+        for &exchange in self.index.all("tasks/list") {
+            if let Some(taken) = self.taken.get_mut(usize::try_from(exchange).unwrap_or(usize::MAX)) {
+                *taken = true;
+            }
+        }
         let mine = |instance: &Instance| instance.session == request.session;
         let objects: Vec<String> = (0..self.tasks.instances.len())
             .filter(|&index| self.tasks.instances.get(index).is_some_and(mine))

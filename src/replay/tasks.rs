@@ -40,6 +40,10 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     pub(super) era: Era,
+    /// The recorded session that created it.
+    pub(super) conn: u32,
+    /// Its id there.
+    pub(super) id: String,
     /// When the recorded server says it was created, microseconds since 1970.
     pub(super) created: Option<i64>,
     pub(super) snapshots: Vec<Snapshot>,
@@ -64,7 +68,12 @@ pub(super) struct Instance {
     pub(super) shift: i64,
     pub(super) provided: HashSet<String>,
     pub(super) replied: bool,
+    /// The client cancelled it.
     pub(super) cancelled: bool,
+    /// How it went on after that was recorded.
+    pub(super) aftermath: bool,
+    /// How many of the recorded exchanges about it are behind us, with what followed them.
+    pub(super) followed: usize,
     pub(super) results: usize,
 }
 
@@ -72,7 +81,8 @@ pub(super) struct Instance {
 #[derive(Debug, Default)]
 pub struct Tasks {
     pub(super) timelines: Vec<Timeline>,
-    pub(super) by_id: HashMap<String, usize>,
+    /// By recorded session and id: ids repeat across sessions.
+    by_id: HashMap<(u32, String), usize>,
     pub(super) instances: Vec<Instance>,
 }
 
@@ -133,9 +143,11 @@ impl Tasks {
             let created = member(text, object, "createdAt")
                 .and_then(|span| clock::parse(&string::decode(span.of(text))));
             let first = Snapshot { object, form: form_of(text, object), gate: Gate::Open, announced: None };
-            self.by_id.insert(id, self.timelines.len());
+            self.by_id.insert((exchange.conn, id.clone()), self.timelines.len());
             self.timelines.push(Timeline {
                 era: exchange.era,
+                conn: exchange.conn,
+                id,
                 created,
                 snapshots: vec![first],
                 results: Vec::new(),
@@ -169,7 +181,7 @@ impl Tasks {
                 (Side::Client, Shape::Request) => {
                     let method = item.view.method_name(text);
                     let id = mcp::target(&method, text, &item.view);
-                    let Some(&timeline) = id.and_then(|id| self.by_id.get(&id)) else { continue };
+                    let Some(timeline) = id.and_then(|id| self.named(item.conn, &id)) else { continue };
                     let Some(&exchange) = by_request.get(&index) else { continue };
                     self.about(timeline, exchange, &method, &mut gates);
                 }
@@ -186,7 +198,7 @@ impl Tasks {
                     if matches!(&*method, "notifications/tasks" | "notifications/tasks/status")
                         && let Some(params) = item.view.params
                     {
-                        self.seen(text, params, Some(index), &mut gates);
+                        self.seen(text, item.conn, params, Some(index), &mut gates);
                     }
                 }
                 (Side::Server, Shape::Response) => {
@@ -194,16 +206,15 @@ impl Tasks {
                     let Some(request) = tape.request(*exchange) else { continue };
                     let Some(result) = item.view.result else { continue };
                     match &*request.view.method_name(text) {
-                        "tasks/get" => self.seen(text, result, None, &mut gates),
+                        "tasks/get" => self.seen(text, item.conn, result, None, &mut gates),
                         "tasks/cancel" => {
                             let id = mcp::target("tasks/cancel", text, &request.view);
-                            if let Some(timeline) =
-                                id.and_then(|id| self.timelines.get_mut(*self.by_id.get(&id)?))
-                            {
+                            let timeline = id.and_then(|id| self.named(item.conn, &id));
+                            if let Some(timeline) = timeline.and_then(|it| self.timelines.get_mut(it)) {
                                 timeline.cancel_answer = Some(result);
                             }
                             if object_in(text, result).is_some() {
-                                self.seen(text, result, None, &mut gates);
+                                self.seen(text, item.conn, result, None, &mut gates);
                             }
                         }
                         _ => {}
@@ -230,9 +241,36 @@ impl Tasks {
         }
     }
 
-    fn seen(&mut self, text: &str, holder: Span, announced: Option<u32>, gates: &mut HashMap<usize, Gate>) {
+    /// The timeline of a task that a message of this recorded session names: its own, or, since a modern client may
+    /// come back to a task on another connection, one of another session.
+    pub(super) fn named(&self, conn: u32, id: &str) -> Option<usize> {
+        let own = self.by_id.get(&(conn, id.to_owned()));
+        own.or_else(|| self.by_id.iter().filter(|((_, known), _)| known == id).map(|(_, it)| it).min())
+            .copied()
+    }
+
+    /// An id for a live task: the recorded one, or, where that is taken, one made of it.
+    pub(super) fn fresh_id(&self, recorded: &str) -> String {
+        let taken = |id: &str| self.instances.iter().any(|instance| instance.id == id);
+        let mut id = recorded.to_owned();
+        let mut n = 1;
+        while taken(&id) {
+            n += 1;
+            id = format!("{recorded}-{n}");
+        }
+        id
+    }
+
+    fn seen(
+        &mut self,
+        text: &str,
+        conn: u32,
+        holder: Span,
+        announced: Option<u32>,
+        gates: &mut HashMap<usize, Gate>,
+    ) {
         let Some(object) = object_in(text, holder) else { return };
-        let Some(number) = task_id(text, object).and_then(|id| self.by_id.get(&id).copied()) else { return };
+        let Some(number) = task_id(text, object).and_then(|id| self.named(conn, &id)) else { return };
         let Some(timeline) = self.timelines.get_mut(number) else { return };
         let form = form_of(text, object);
         if timeline.snapshots.last().is_some_and(|last| last.form == form) {
@@ -243,8 +281,8 @@ impl Tasks {
     }
 
     /// The live task that a message of the tape belongs to.
-    fn instance_for(&self, recorded: &str, preferred: Option<usize>) -> Option<&Instance> {
-        let timeline = *self.by_id.get(recorded)?;
+    fn instance_for(&self, conn: u32, recorded: &str, preferred: Option<usize>) -> Option<&Instance> {
+        let timeline = self.named(conn, recorded)?;
         let fits = |instance: &&Instance| instance.timeline == timeline;
         preferred
             .and_then(|index| self.instances.get(index))
@@ -254,7 +292,7 @@ impl Tasks {
 
     /// What must change in a recorded message so that it speaks of the live task: its id and its times.
     #[must_use]
-    pub fn edits(&self, text: &str, view: &View, preferred: Option<usize>) -> Vec<(Span, String)> {
+    pub fn edits(&self, text: &str, view: &View, conn: u32, preferred: Option<usize>) -> Vec<(Span, String)> {
         let whole = view.whole.of(text);
         if self.instances.is_empty() || memchr::memmem::find(whole.as_bytes(), b"taskId").is_none() {
             return Vec::new();
@@ -264,7 +302,8 @@ impl Tasks {
         for (index, node) in
             tree.iter().filter(|(index, node)| node.kind == Kind::String && tree.name_is(*index, "taskId"))
         {
-            let Some(instance) = self.instance_for(&string::decode(tree.text_of(index)), preferred) else {
+            let Some(instance) = self.instance_for(conn, &string::decode(tree.text_of(index)), preferred)
+            else {
                 continue;
             };
             edits.push((node.span.shifted(view.whole.start), string::encode(&instance.id)));
@@ -298,6 +337,9 @@ impl Tasks {
         let timeline = self.timelines.get(instance.timeline)?;
         let next = timeline.snapshots.get(instance.at + 1)?;
         let current = timeline.snapshots.get(instance.at)?;
+        if instance.cancelled && !instance.aftermath {
+            return None;
+        }
         let open = match next.gate {
             Gate::Open => true,
             Gate::Cancel => instance.cancelled,
@@ -307,6 +349,17 @@ impl Tasks {
             Gate::Input => instance.replied,
         };
         open.then_some(instance.at + 1)
+    }
+
+    /// Whether a snapshot asks for nothing that the client has not given (extension).
+    pub(super) fn is_answered(&self, text: &str, index: usize) -> bool {
+        let Some(instance) = self.instances.get(index) else { return false };
+        let timeline = self.timelines.get(instance.timeline).filter(|timeline| timeline.era == Era::Modern);
+        let Some(snapshot) = timeline.and_then(|timeline| timeline.snapshots.get(instance.at)) else {
+            return false;
+        };
+        let asked = questions(text, snapshot.object);
+        !asked.is_empty() && asked.iter().all(|name| instance.provided.contains(name))
     }
 
     pub(super) fn is_terminal(&self, text: &str, index: usize) -> bool {
@@ -322,18 +375,21 @@ impl Tasks {
     /// The task object that a client may see now.
     pub(super) fn current(&self, text: &str, index: usize) -> Option<String> {
         let instance = self.instances.get(index)?;
-        let snapshot = self.timelines.get(instance.timeline)?.snapshots.get(instance.at)?;
+        let timeline = self.timelines.get(instance.timeline)?;
+        let snapshot = timeline.snapshots.get(instance.at)?;
         let object = snapshot.object.of(text);
         let view = View::of(object).ok()?;
         let mut edits = Edits::new();
-        for (span, value) in self.edits(object, &view, Some(index)) {
+        for (span, value) in self.edits(object, &view, timeline.conn, Some(index)) {
             edits.replace(span, value);
         }
-        if instance.cancelled
-            && status(text, snapshot.object) != "cancelled"
-            && let Some(span) = member(object, view.whole, "status")
-        {
-            edits.replace(span, "\"cancelled\"");
+        if instance.cancelled && !instance.aftermath {
+            if let Some(span) = member(object, view.whole, "status") {
+                edits.replace(span, "\"cancelled\"");
+            }
+            let gone = ["inputRequests", "result", "error"].map(str::to_owned);
+            let edited = edits.apply(object);
+            return Some(pretty::packed(&without(&edited, Span::new(0, edited.len()), &gone.into())));
         }
         if !instance.provided.is_empty()
             && let Some(span) = member(object, view.whole, "inputRequests")
