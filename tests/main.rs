@@ -21,7 +21,10 @@ mod owners;
 mod record_bytes;
 mod record_crash;
 mod record_endings;
+mod probe;
+mod replay_batches;
 mod replay_endings;
+mod replay_hostile;
 mod replay_interaction;
 mod replay_listen;
 mod replay_matching;
@@ -29,6 +32,7 @@ mod replay_negotiation;
 mod replay_redacted;
 mod stalled_disk;
 mod replay_tasks;
+mod replay_writes;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;
 mod wire;

@@ -99,7 +99,10 @@ impl Player {
                     .to_owned(),
                 "record again to complete it",
             ),
-            _ if play.cancelled => Flow::Done,
+            _ if play.cancelled => {
+                self.leave_batch(play.session, play.batch);
+                Flow::Done
+            }
             _ => Flow::Wait,
         }
     }

@@ -17,6 +17,8 @@ use crate::redact;
 #[derive(Debug)]
 pub struct Rules {
     ignored: Vec<Vec<String>>,
+    /// Segments of the longest of these.
+    longest: usize,
     classes: Vec<Regex>,
     redaction: Arc<redact::Rules>,
 }
@@ -25,9 +27,10 @@ impl Rules {
     /// Compiles `--ignore` pointers and `--ignore-value` classes (`uuid`, `timestamp`, `path`, or a regular
     /// expression); `redaction` are the rules that the cassette was recorded with.
     pub fn new(ignore: &[String], ignore_value: &[String], redaction: Arc<redact::Rules>) -> Result<Self> {
-        let ignored = ignore.iter().map(|pointer| parse_pointer(pointer)).collect::<Result<_>>()?;
+        let ignored = ignore.iter().map(|pointer| parse_pointer(pointer)).collect::<Result<Vec<_>>>()?;
+        let longest = ignored.iter().map(Vec::len).max().unwrap_or(0);
         let classes = ignore_value.iter().map(|class| parse_class(class)).collect::<Result<_>>()?;
-        Ok(Self { ignored, classes, redaction })
+        Ok(Self { ignored, longest, classes, redaction })
     }
 
     /// The redaction rules that run on live requests.
@@ -70,8 +73,12 @@ impl Rules {
     /// What these rules say about a value of a message.
     #[must_use]
     pub fn treat(&self, tree: &Tree<'_>, index: usize) -> Treat {
-        if !self.ignored.is_empty() && self.ignores(&tree.pointer(index)) {
-            return Treat::Drop;
+        // A pointer is only worth making where some pattern has its length: values may be nested any number deep.
+        if self.longest > 0 && depth(tree, index, self.longest) <= self.longest {
+            let pointer = tree.pointer(index);
+            if self.ignores(&pointer) {
+                return Treat::Drop;
+            }
         }
         if !self.classes.is_empty() && tree.node(index).is_some_and(|node| node.kind == Kind::String) {
             let value = string::decode(tree.text_of(index));
@@ -81,6 +88,16 @@ impl Rules {
         }
         Treat::Keep
     }
+}
+
+/// How deep a node stands, counted no further than `enough`.
+fn depth(tree: &Tree<'_>, index: usize, enough: usize) -> usize {
+    let (mut at, mut depth) = (index, 0);
+    while at != 0 && depth <= enough {
+        at = tree.node(at).map_or(0, |node| node.parent);
+        depth += 1;
+    }
+    depth
 }
 
 fn parse_pointer(pointer: &str) -> Result<Vec<String>> {
@@ -263,3 +280,6 @@ pub fn describe(text: &str, view: &View) -> String {
         None => method.into_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,8 @@ use crate::jsonrpc::{pretty, string};
 pub const CANDIDATES: usize = 200;
 /// How much of a value is shown.
 const SHOWN: usize = 200;
+/// How deep differences are looked for; below that, values differ as a whole.
+const DEPTH: usize = 100;
 /// How many differences are shown.
 const DIFFERENCES: usize = 10;
 
@@ -82,15 +84,15 @@ fn cut_json(text: &str) -> String {
 pub fn differences(prefix: &str, recorded: &str, live: &str, skip: &dyn Fn(&str) -> bool) -> Vec<Difference> {
     let (Ok(old), Ok(new)) = (Tree::of(recorded), Tree::of(live)) else { return Vec::new() };
     let mut found = Vec::new();
-    let mut pending = vec![(0, 0, prefix.to_owned())];
-    while let Some((one, other, path)) = pending.pop() {
+    let mut pending = vec![(0, 0, prefix.to_owned(), 0)];
+    while let Some((one, other, path, depth)) = pending.pop() {
         if found.len() >= DIFFERENCES {
             break;
         }
         let (Some(a), Some(b)) = (old.node(one), new.node(other)) else { continue };
         match (a.kind, b.kind) {
             _ if skip(&path) => {}
-            (Kind::Object, Kind::Object) => {
+            (Kind::Object, Kind::Object) if depth < DEPTH => {
                 let before = pending.len();
                 for child in old.children(one) {
                     let name = string::decode(
@@ -98,7 +100,7 @@ pub fn differences(prefix: &str, recorded: &str, live: &str, skip: &dyn Fn(&str)
                     );
                     let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
                     match new.member(other, &name) {
-                        Some(twin) => pending.push((child, twin, path)),
+                        Some(twin) => pending.push((child, twin, path, depth + 1)),
                         None if skip(&path) => {}
                         None => found.push(Difference {
                             path,
@@ -124,11 +126,11 @@ pub fn differences(prefix: &str, recorded: &str, live: &str, skip: &dyn Fn(&str)
                     }
                 }
             }
-            (Kind::Array, Kind::Array) => {
+            (Kind::Array, Kind::Array) if depth < DEPTH => {
                 let (left, right): (Vec<_>, Vec<_>) =
                     (old.children(one).collect(), new.children(other).collect());
                 for (index, (&child, &twin)) in left.iter().zip(&right).enumerate().rev() {
-                    pending.push((child, twin, format!("{path}/{index}")));
+                    pending.push((child, twin, format!("{path}/{index}"), depth + 1));
                 }
                 let common = left.len().min(right.len());
                 for (index, &child) in left.iter().enumerate().skip(common) {
