@@ -8,6 +8,7 @@ pub mod foreign;
 pub mod head;
 pub mod journal;
 pub(crate) mod lock;
+mod manifest;
 pub mod merge;
 pub mod model;
 pub mod owner;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::head::{Head, Process, Server};
 use super::record::{Body, Fault, Record};
-use super::{clock, document, foreign, journal};
+use super::{clock, document, foreign, journal, manifest};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::View;
 use crate::jsonrpc::scan::Span;
@@ -118,11 +118,13 @@ impl Cassette {
         let servers: Vec<u32> =
             other.head.servers.iter().map(|(name, server)| self.add_server(name, server)).collect();
         self.head.processes.extend(other.head.processes);
-        for (slot, value) in [
-            (&mut self.head.redaction, other.head.redaction),
-            (&mut self.head.labels, other.head.labels),
-            (&mut self.head.matching, other.head.matching),
-        ] {
+        self.head.redaction = match (self.head.redaction.take(), other.head.redaction) {
+            (Some(mine), Some(theirs)) => Some(manifest::merged(&mine, &theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        for (slot, value) in
+            [(&mut self.head.labels, other.head.labels), (&mut self.head.matching, other.head.matching)]
+        {
             if slot.is_none() {
                 *slot = value;
             }

@@ -214,3 +214,6 @@ impl Drop for ByteClient {
         let _ = self.child.wait();
     }
 }
+
+/// Set by `make bless`: golden files are written anew.
+pub const MCPREEL_BLESS: &str = "MCPREEL_BLESS";

@@ -1,0 +1,85 @@
+//! Redaction manifests of several recorders as one: what was on in any of them was on, and what they counted adds up.
+
+use std::collections::BTreeMap;
+
+use super::head::object;
+use crate::jsonrpc::canonical;
+use crate::jsonrpc::scan::{Members, elements};
+use crate::jsonrpc::string;
+
+/// The members of a manifest in their order, each as JSON text.
+type Fields = Vec<(String, String)>;
+
+/// Puts `theirs` into `mine`; both are JSON texts. A manifest that is no object stays apart: the first one counts.
+pub(super) fn merged(mine: &str, theirs: &str) -> String {
+    let (Some(mut fields), Some(others)) = (fields(mine), fields(theirs)) else { return mine.to_owned() };
+    for (name, theirs) in others {
+        let Some((_, mine)) = fields.iter_mut().find(|(known, _)| *known == name) else {
+            fields.push((name, theirs));
+            continue;
+        };
+        match &*name {
+            "counts" => *mine = sum(mine, &theirs),
+            "rules" | "packs" => *mine = union(mine, &theirs),
+            _ => {}
+        }
+    }
+    object(fields)
+}
+
+fn fields(manifest: &str) -> Option<Fields> {
+    let mut members = Members::of(manifest, 0)?;
+    let mut fields = Fields::new();
+    while let Ok(Some((name, value))) = members.next() {
+        fields.push((string::decode(name.of(manifest)).into_owned(), value.of(manifest).to_owned()));
+    }
+    Some(fields)
+}
+
+/// Two objects of counts, added up, in order of their names.
+fn sum(mine: &str, theirs: &str) -> String {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, count) in [mine, theirs].into_iter().filter_map(fields).flatten() {
+        let known = counts.entry(name).or_default();
+        *known = known.saturating_add(count.parse().unwrap_or(0));
+    }
+    object(counts.into_iter().map(|(name, count)| (name, count.to_string())))
+}
+
+/// Two lists: the first, then what only the second has.
+fn union(mine: &str, theirs: &str) -> String {
+    let whole =
+        |text: &str| elements(text, crate::jsonrpc::scan::Span::new(0, text.len())).unwrap_or_default();
+    let mut list: Vec<&str> = whole(mine).into_iter().map(|span| span.of(mine)).collect();
+    for item in whole(theirs).into_iter().map(|span| span.of(theirs)) {
+        if !list.iter().any(|known| canonical::of(known) == canonical::of(item)) {
+            list.push(item);
+        }
+    }
+    format!("[{}]", list.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_and_lists_are_united() {
+        let mine = r#"{"profile":"p","rules":["key:*token*","key:pin"],"packs":[{"id":"a","sha256":"1"}],"counts":{"b":1,"key:pin":2}}"#;
+        let theirs = r#"{"rules":["key:pin","key:x"],"packs":[{"sha256":"1","id":"a"},{"id":"b"}],"salt":"env","counts":{"a":7,"key:pin":3}}"#;
+        assert_eq!(
+            merged(mine, theirs),
+            r#"{"profile":"p","rules":["key:*token*","key:pin","key:x"],"packs":[{"id":"a","sha256":"1"},{"id":"b"}],"counts":{"a":7,"b":1,"key:pin":5},"salt":"env"}"#
+        );
+    }
+
+    #[test]
+    fn what_only_one_has_is_kept() {
+        assert_eq!(merged("{}", r#"{"counts":{"a":1}}"#), r#"{"counts":{"a":1}}"#);
+        assert_eq!(
+            merged(r#"{"counts":{"a":1},"later":1E400}"#, "{}"),
+            r#"{"counts":{"a":1},"later":1E400}"#
+        );
+        assert_eq!(merged("7", "{}"), "7");
+    }
+}
