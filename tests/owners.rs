@@ -210,7 +210,7 @@ fn an_interrupted_recording_is_moved_aside_by_the_next_one_and_named() {
         let said = whole(user(&sandbox, "b", &["--mode", "all"]), &["kept"], 0);
         let aside = sandbox.path.canonicalize().unwrap().join(format!("c.json.partial.{number}"));
         let words = format!(
-            "an earlier recording by session killed-{number} was interrupted; what it had recorded is in {}, and `mcpreel recover` makes a cassette of it",
+            "an earlier recording by session killed-{number} was interrupted; what it had recorded is in {}, and `mcpreel recover` with that folder makes a cassette of it",
             aside.display()
         );
         assert!(said.contains(&words), "{said}");
@@ -218,6 +218,27 @@ fn an_interrupted_recording_is_moved_aside_by_the_next_one_and_named() {
         sandbox.mcpreel(["end", "c.json", "--session", "b"]).run().expect(0);
     }
     assert_eq!(said(&sandbox), ["0 kept"]);
+
+    // They can be recovered one by one, never over something that is there.
+    let recover = |args: &[&str], code: i32| {
+        let args = ["recover"].iter().chain(args).copied().collect::<Vec<_>>();
+        sandbox.mcpreel(args).run().expect(code).stderr()
+    };
+    let refused = recover(&["c.json.partial.1"], 2);
+    assert!(refused.contains("c.json is there already; say with -o where"), "{refused}");
+    let done = recover(&["c.json.partial.1", "-o", "lost.json"], 0);
+    assert!(
+        done.contains("no end: its recorder was killed") && done.ends_with("lost.json is complete\n"),
+        "{done}"
+    );
+    assert!(sandbox.read("lost.json").contains("\"killed\": true"));
+    assert_eq!(said(&sandbox), ["0 kept"]);
+    std::fs::remove_file(sandbox.path.join("c.json")).unwrap();
+    recover(&["c.json"], 0);
+    assert_eq!(said(&sandbox), ["0 lost"]);
+    assert_eq!(sandbox.of_cassette("c.json"), ["c.json"]);
+    let nothing = recover(&["c.json", "-o", "d.json"], 2);
+    assert!(nothing.contains("is no folder of an interrupted recording"), "{nothing}");
 }
 
 #[test]

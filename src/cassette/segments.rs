@@ -30,6 +30,7 @@ mod documents;
 mod find;
 mod folder;
 mod session;
+pub mod set_aside;
 #[cfg(test)]
 pub(crate) mod support;
 #[cfg(test)]
@@ -209,7 +210,7 @@ impl<'a> Recording<'a> {
                 let folder = locked.set_aside(&self.cassette)?;
                 notes.push(format!(
                     "an earlier recording by {who} was interrupted; what it had recorded is in {}, and `mcpreel \
-                     recover` makes a cassette of it",
+                     recover` with that folder makes a cassette of it",
                     folder.display()
                 ));
             }

@@ -5,8 +5,8 @@ use std::path::Path;
 use argh::{ArgsInfo, FromArgs};
 
 use super::say;
-use crate::cassette::merge::Files;
-use crate::cassette::segments::{CassetteOnDisk, Completion, Merged, Recording, find};
+use crate::cassette::merge::{self, Files};
+use crate::cassette::segments::{CassetteOnDisk, Completion, Merged, Recording, find, set_aside};
 use crate::cassette::state::State;
 use crate::error::{Error, Result};
 use crate::exit;
@@ -17,18 +17,30 @@ use crate::exit;
     subcommand,
     name = "recover",
     example = "{command_name} session.cassette.json",
+    example = "{command_name} session.cassette.json.partial.1 -o earlier.cassette.json",
     error_code(1, "there is nothing to recover"),
     error_code(6, "the recording still runs")
 )]
 pub struct Recover {
-    /// the cassette that was being recorded
+    /// the cassette that was being recorded, or a folder of an earlier recording that was moved out of the way
     #[argh(positional, arg_name = "file")]
     pub cassette: String,
+    /// where the cassette of such a folder goes (default: the one that was being recorded, if it is not there)
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(recover: &Recover) -> Result<u8> {
     let path = Path::new(&recover.cassette);
+    let output = recover.output.as_deref().map(Path::new);
+    if let Some(recorded) = set_aside::cassette_of(path).filter(|_| path.is_dir()) {
+        return recover_folder(path, output.unwrap_or(&recorded));
+    }
+    if output.is_some() {
+        let what = "is no folder of an interrupted recording; only with one of those -o makes sense";
+        return Err(Error::Usage(format!("{}: {what}", path.display())));
+    }
     let state = State::of_user();
     let completion = Recording::of(path, &state, &Files).recover()?;
     match &completion {
@@ -39,6 +51,18 @@ pub fn run(recover: &Recover) -> Result<u8> {
         }
         Completion::Absent | Completion::Empty => {
             let what = match find(path)? {
+                // Moved out of the way by a recorder that recorded nothing itself.
+                CassetteOnDisk::Interrupted { folders } if folders.len() == 1 => {
+                    return folders.first().map_or(Ok(exit::OK), |folder| recover_folder(folder, path));
+                }
+                CassetteOnDisk::Interrupted { folders } => {
+                    let folders: Vec<String> =
+                        folders.iter().map(|folder| folder.display().to_string()).collect();
+                    format!(
+                        "several recordings were interrupted; recover one of them by its folder: {}",
+                        folders.join(", ")
+                    )
+                }
                 CassetteOnDisk::Document(_) => "is complete; there is nothing to recover".to_owned(),
                 other => crate::door::missing(&other),
             };
@@ -50,6 +74,28 @@ pub fn run(recover: &Recover) -> Result<u8> {
         say(&format!("warning: {warning}"));
     }
     say(&describe(path, &completion));
+    Ok(exit::OK)
+}
+
+/// Makes the cassette `target` out of a folder that was moved out of the way.
+fn recover_folder(folder: &Path, target: &Path) -> Result<u8> {
+    if target.exists() {
+        return Err(Error::Usage(format!(
+            "{} is there already; say with -o where the cassette of {} is to go",
+            target.display(),
+            folder.display()
+        )));
+    }
+    let recovered = set_aside::read(folder)?;
+    if recovered.records.is_empty() {
+        return Err(Error::Failed(format!("{}: nothing had been recorded", folder.display())));
+    }
+    for warning in &recovered.warnings {
+        say(&format!("warning: {warning}"));
+    }
+    merge::write(target, &recovered)?;
+    set_aside::remove(folder)?;
+    say(&format!("{} is complete", target.display()));
     Ok(exit::OK)
 }
 

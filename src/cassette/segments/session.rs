@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 pub(super) const FILE: &str = "session.json";
 pub(super) const TEMP_DOCUMENT: &str = "document.tmp";
-const IGNORE: &str = ".gitignore";
+pub(super) const IGNORE: &str = ".gitignore";
 /// How the name of a segment begins that is not locked yet.
 pub(super) const UNBORN: &str = ".new-";
 
