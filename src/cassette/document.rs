@@ -4,13 +4,10 @@ use std::path::Path;
 
 use super::head::Head;
 use super::model::{Cassette, Timing, check_format, fault};
-use super::record::{Body, Defaults, Fault, Record, micros, push_millis};
+use super::record::{Body, Defaults, Fault, Record, micros, push_millis, share};
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, elements, skip_space, value_end};
 use crate::jsonrpc::{pretty, string};
-
-/// Below this much text, threads cost more than they save.
-const SHARED_WORK: usize = 1 << 20;
 
 /// Reads a document.
 pub fn read(path: &Path, text: String) -> Result<Cassette> {
@@ -134,42 +131,25 @@ fn parse_by_tokens(path: &Path, text: &str, list: Span, head: &Head) -> Result<V
 fn parse(text: &str, spans: &[Span], head: &Head) -> std::result::Result<Vec<Record>, (usize, Fault)> {
     let names = head.names();
     let defaults = Defaults { servers: &names, conn: 0, server: (names.len() == 1).then_some(0), at: 0 };
-    let workers = match text.len() {
-        size if size < SHARED_WORK => 1,
-        _ => std::thread::available_parallelism().map_or(1, usize::from).min(8),
-    };
-    let share = spans.len().div_ceil(workers).max(1);
-    let one = |first: usize, spans: &[Span]| -> std::result::Result<Vec<Record>, (usize, Fault)> {
+    let shares = share(spans, |spans| {
         let mut records = Vec::with_capacity(spans.len());
-        for (index, span) in spans.iter().enumerate() {
-            let place = |error| (first + index, error);
-            let (record, end) = Record::parse(text, span.start, &defaults).map_err(place)?;
+        for &span in spans {
+            let (record, end) = Record::parse(text, span.start, &defaults).map_err(|fault| (span, fault))?;
             if end != span.end {
-                return Err(place(Fault { at: end, what: "expected the end of the record".to_owned() }));
+                return Err((span, Fault { at: end, what: "expected the end of the record".to_owned() }));
             }
             records.push(record);
         }
         Ok(records)
-    };
-    if workers == 1 {
-        return one(0, spans);
+    });
+    let place =
+        |(span, fault): (Span, Fault)| (spans.partition_point(|other| other.start < span.start), fault);
+    let mut shares = shares.into_iter();
+    let mut records = shares.next().unwrap_or(Ok(Vec::new())).map_err(place)?;
+    for share in shares {
+        records.append(&mut share.map_err(place)?);
     }
-    std::thread::scope(|scope| {
-        let one = &one;
-        let handles: Vec<_> = spans
-            .chunks(share)
-            .enumerate()
-            .map(|(number, spans)| scope.spawn(move || one(number * share, spans)))
-            .collect();
-        let mut records = Vec::with_capacity(spans.len());
-        for handle in handles {
-            let part = handle
-                .join()
-                .map_err(|_| (0, Fault { at: 0, what: "this record cannot be read".to_owned() }))?;
-            records.append(&mut part?);
-        }
-        Ok(records)
-    })
+    Ok(records)
 }
 
 fn read_times(cassette: &mut Cassette, times: Span) {
@@ -342,7 +322,7 @@ mod tests {
         let record = cassette.records[0].clone();
         cassette.records = vec![record; 20_000];
         let text = write(&cassette);
-        assert!(text.len() > SHARED_WORK);
+        assert!(text.len() > 1 << 20, "enough for several threads");
         assert_eq!(parsed(&text).unwrap().records.len(), 20_000);
         let broken = text.replacen("\"from\": \"client\"", "\"from\": \"nobody\"", 1);
         assert!(parsed(&broken).unwrap_err().to_string().contains("/messages/0"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::document::fields;
 use super::head::{Head, Process, object, read_process};
 use super::model::{Cassette, Timing, check_format, fault};
-use super::record::{Defaults, Fault, Record, push_millis};
+use super::record::{Defaults, Fault, Record, push_millis, share};
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
@@ -28,7 +28,7 @@ pub fn salvage(path: &Path) -> Result<Cassette> {
 
 fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
     let mut parts: Vec<Part> = Vec::new();
-    let mut warnings = Vec::new();
+    let mut broken: Vec<(Span, Fault)> = Vec::new();
     let mut at = 0;
     while at < text.len() {
         let end = memchr::memchr(b'\n', text.as_bytes().get(at..).unwrap_or(&[])).map(|found| at + found);
@@ -39,16 +39,26 @@ fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
         let read = line_of(up_to_here, line).and_then(|kind| take(path, up_to_here, line, &kind, &mut parts));
         match read {
             Ok(()) => {}
-            Err(_) if end.is_none() && !parts.is_empty() => {
-                warnings.push(format!("{}: the last line is torn and was left out", path.display()));
-            }
-            Err(error) if salvaging => {
-                warnings.push(format!("{} (left out)", fault(path, &text, &error, None)));
-            }
-            Err(error) => return Err(fault(path, &text, &error, None)),
+            // Nothing before it to keep: not a journal at all.
+            Err(error) if parts.is_empty() && !salvaging => return Err(fault(path, &text, &error, None)),
+            Err(error) => broken.push((line, error)),
         }
         if let Some(format) = parts.last_mut().and_then(|part| part.format.take()) {
             check_format(path, &text, format)?;
+        }
+    }
+    for part in &mut parts {
+        part.read(&text, &mut broken);
+    }
+    broken.sort_by_key(|(line, _)| line.start);
+    let mut warnings = Vec::new();
+    for (line, error) in broken {
+        if line.end == text.len() && !parts.is_empty() {
+            warnings.push(format!("{}: the last line is torn and was left out", path.display()));
+        } else if salvaging {
+            warnings.push(format!("{} (left out)", fault(path, &text, &error, None)));
+        } else {
+            return Err(fault(path, &text, &error, None));
         }
     }
     let mut cassette = Cassette::default();
@@ -75,14 +85,50 @@ fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
 struct Part {
     head: Head,
     names: Vec<String>,
+    /// The lines that hold records, until they are read.
+    lines: Vec<Span>,
     records: Vec<Record>,
     format: Option<Span>,
-    latest: u64,
     timed: bool,
     finished: bool,
 }
 
 impl Part {
+    /// Reads the lines that were put aside.
+    fn read(&mut self, text: &str, broken: &mut Vec<(Span, Fault)>) {
+        let server = (self.names.len() == 1).then_some(0);
+        let defaults = Defaults { servers: &self.names, conn: self.head.conn, server, at: UNTIMED };
+        let lines = std::mem::take(&mut self.lines);
+        let shares = share(&lines, |lines| {
+            let mut faults = Vec::new();
+            let mut records = Vec::with_capacity(lines.len());
+            for &line in lines {
+                match read_record(text, line, &defaults) {
+                    Ok(record) => records.push(record),
+                    Err(fault) => faults.push((line, fault)),
+                }
+            }
+            (records, faults)
+        });
+        for (mut records, faults) in shares {
+            broken.extend(faults);
+            if self.records.is_empty() {
+                self.records = records;
+            } else {
+                self.records.append(&mut records);
+            }
+        }
+        // A clock that was set back must not reorder a journal.
+        let mut latest = 0;
+        for record in &mut self.records {
+            if record.at != UNTIMED {
+                self.timed = true;
+                latest = record.at.max(latest);
+            }
+            record.at = latest;
+        }
+    }
+
     fn mark_killed(&mut self) {
         let Some((server, _)) = self.head.servers.first() else { return };
         self.head.processes.push(Process {
@@ -101,8 +147,23 @@ enum Line {
     Record,
 }
 
+/// Reads the record on a line of its own.
+fn read_record(text: &str, line: Span, defaults: &Defaults<'_>) -> std::result::Result<Record, Fault> {
+    // A torn line must not be completed by what follows it.
+    let up_to_here = text.get(..line.end).unwrap_or(text);
+    let (record, end) = Record::parse(up_to_here, line.start, defaults)?;
+    if !Span::new(end, line.end).of(text).trim().is_empty() {
+        return Err(Fault { at: end, what: "expected the end of the line".to_owned() });
+    }
+    Ok(record)
+}
+
 fn line_of(text: &str, line: Span) -> std::result::Result<Line, Fault> {
     let content = line.of(text);
+    // How this program begins a record.
+    if content.starts_with("{\"at\":") {
+        return Ok(Line::Record);
+    }
     if content.trim().is_empty() {
         return Ok(Line::Blank);
     }
@@ -151,20 +212,7 @@ fn take(
             read_end(text, *value, &mut part.head)?;
             part.finished = true;
         }
-        Line::Record => {
-            let single = (part.names.len() == 1).then_some(0);
-            let defaults =
-                Defaults { servers: &part.names, conn: part.head.conn, server: single, at: UNTIMED };
-            let (mut record, end) = Record::parse(text, line.start, &defaults)?;
-            if !Span::new(end, line.end).of(text).trim().is_empty() {
-                return Err(Fault { at: end, what: "expected the end of the line".to_owned() });
-            }
-            part.timed |= record.at != UNTIMED;
-            // A clock that was set back must not reorder a journal.
-            part.latest = if record.at == UNTIMED { part.latest } else { part.latest.max(record.at) };
-            record.at = part.latest;
-            part.records.push(record);
-        }
+        Line::Record => part.lines.push(line),
         Line::Blank | Line::Head => {}
     }
     Ok(())
