@@ -180,22 +180,29 @@ impl Tape {
     /// The lines of `records` that hold messages, batches taken apart.
     fn collect(&mut self, records: &[Record], server: u32, torn: &mut HashMap<u32, usize>) {
         let mut conns: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut last = None;
         for (index, record) in records.iter().enumerate().filter(|(_, record)| record.server == server) {
-            let conn = *conns.entry((record.conn, record.session)).or_insert_with(|| {
-                let process = self
-                    .head
-                    .processes
-                    .iter()
-                    .find(|process| process.server == self.server && process.conn == record.conn);
-                let exit = process.and_then(|process| process.exit);
-                self.conns.push(Conn {
-                    number: record.conn,
-                    session: record.session,
-                    exit,
-                    ..Conn::default()
-                });
-                index_of(self.conns.len() - 1)
+            let key = (record.conn, record.session);
+            // Mostly the connection of the record before.
+            let same = last.filter(|(before, _)| *before == key).map(|(_, conn)| conn);
+            let conn = same.unwrap_or_else(|| {
+                *conns.entry(key).or_insert_with(|| {
+                    let process = self
+                        .head
+                        .processes
+                        .iter()
+                        .find(|process| process.server == self.server && process.conn == record.conn);
+                    let exit = process.and_then(|process| process.exit);
+                    self.conns.push(Conn {
+                        number: record.conn,
+                        session: record.session,
+                        exit,
+                        ..Conn::default()
+                    });
+                    index_of(self.conns.len() - 1)
+                })
             });
+            last = Some((key, conn));
             let item = |view| Item { record: index_of(index), conn, from: record.from, view, at: record.at };
             match record.body {
                 Body::Payload(view) if view.shape == Shape::Batch => {
@@ -218,6 +225,9 @@ impl Tape {
         // The order of sessions is the order in which their clients were started.
         let mut order: Vec<usize> = (0..self.conns.len()).collect();
         order.sort_by_key(|&index| self.conns.get(index).map(|conn| (conn.number, conn.session)));
+        if order.is_sorted() {
+            return;
+        }
         let mut place = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {
             if let Some(slot) = place.get_mut(old) {
@@ -272,13 +282,18 @@ impl Tape {
         let mut capabilities = Vec::new();
         for exchange in &self.exchanges {
             let Some(request) = self.item(exchange.request) else { continue };
+            let method = request.view.method_name(&self.text);
+            let introduces = matches!(&*method, "initialize" | "server/discover");
+            if exchange.era == Era::Legacy && !introduces {
+                self.legacy = true;
+                continue;
+            }
             let answer = exchange.steps.iter().find_map(|step| match step {
                 Step::Answer(item) => self.item(*item),
                 _ => None,
             });
             let result = answer.and_then(|answer| answer.view.result);
-            let method = request.view.method_name(&self.text);
-            if matches!(&*method, "initialize" | "server/discover") {
+            if introduces {
                 capabilities.extend(result.and_then(|result| member(&self.text, result, "capabilities")));
             }
             match exchange.era {
@@ -307,14 +322,17 @@ impl Tape {
     fn survey_eras(&mut self) {
         for refused in [false, true] {
             for (exchange, number) in self.exchanges.iter().zip(0..) {
+                let conn = usize::try_from(exchange.conn).unwrap_or(usize::MAX);
+                if self.conns.get(conn).is_none_or(|conn| conn.era.is_some()) {
+                    continue;
+                }
                 let text = &self.text;
                 let probe = self
                     .item(exchange.request)
                     .is_some_and(|item| item.view.method_name(text) == "server/discover");
                 let answered = self.answer(number).is_some_and(|answer| answer.view.result.is_some());
-                let conn = self.conns.get_mut(usize::try_from(exchange.conn).unwrap_or(usize::MAX));
-                if let Some(conn) = conn.filter(|_| (probe && !answered) == refused) {
-                    conn.era.get_or_insert(exchange.era);
+                if let Some(conn) = self.conns.get_mut(conn).filter(|_| (probe && !answered) == refused) {
+                    conn.era = Some(exchange.era);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Puts the messages of a cassette together: which answers which, and which request each of the others belongs to.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::live;
 use super::tape::{Conn, Exchange, Item, Outcome, Step, Tape, index_of};
@@ -11,22 +12,23 @@ use crate::mcp;
 impl Tape {
     /// Which message answers which.
     pub(super) fn pair(&mut self) -> Pairs {
-        let mut pairs = Pairs::default();
+        let mut pairs = Pairs { links: vec![NONE; self.items.len()], answered_at: Vec::new() };
         let text = &self.text;
-        let mut client: HashMap<(u32, &str), VecDeque<u32>> = HashMap::new();
-        let mut server: HashMap<(u32, &str), VecDeque<u32>> = HashMap::new();
+        let (mut client, mut server) = (Waiting::default(), Waiting::default());
         for (index, item) in self.items.iter().enumerate() {
             let at = index_of(index);
-            let id = item.view.id.map_or("", |id| id.of(text));
-            match (item.from, item.view.shape) {
+            let id = (item.conn, item.view.id.map_or("", |id| id.of(text)));
+            let linked = match (item.from, item.view.shape) {
                 // A client's ping belongs to no conversation: it is answered as it comes, and nothing follows from it.
                 (Side::Client, Shape::Request) if item.view.method_name(text) == "ping" => {
-                    client.entry((item.conn, id)).or_default().push_back(PING);
+                    client.push(id, PING);
+                    None
                 }
                 (Side::Client, Shape::Request) => {
                     let era = mcp::era(text, &item.view);
-                    pairs.exchange_at.insert(at, index_of(self.exchanges.len()));
-                    client.entry((item.conn, id)).or_default().push_back(index_of(self.exchanges.len()));
+                    let exchange = index_of(self.exchanges.len());
+                    client.push(id, exchange);
+                    pairs.answered_at.push(NONE);
                     self.exchanges.push(Exchange {
                         request: at,
                         conn: item.conn,
@@ -35,31 +37,36 @@ impl Tape {
                         outcome: Outcome::Open,
                         after: Vec::new(),
                     });
+                    Some(exchange)
                 }
                 (Side::Server, Shape::Response) => {
-                    let asked = client.get_mut(&(item.conn, id)).and_then(VecDeque::pop_front);
-                    if let Some(exchange) = asked.filter(|asked| *asked != PING) {
-                        pairs.answered_at.insert(exchange, at);
-                        pairs.answers.insert(at, exchange);
+                    let exchange = client.pop(id).filter(|asked| *asked != PING);
+                    if let Some(exchange) = exchange {
+                        set(&mut pairs.answered_at, exchange, at);
                     }
+                    exchange
                 }
-                (Side::Server, Shape::Request) => server.entry((item.conn, id)).or_default().push_back(at),
+                (Side::Server, Shape::Request) => {
+                    server.push(id, at);
+                    None
+                }
                 (Side::Client, Shape::Response) => {
-                    if let Some(ask) = server.get_mut(&(item.conn, id)).and_then(VecDeque::pop_front) {
-                        pairs.replied_at.insert(ask, at);
-                        pairs.replies.insert(at, ask);
+                    let ask = server.pop(id);
+                    if let Some(ask) = ask {
+                        set(&mut pairs.links, ask, at);
                     }
+                    ask
                 }
                 (Side::Client, Shape::Notification)
                     if item.view.method_name(text) == "notifications/cancelled" =>
                 {
                     let id = item.view.params.and_then(|params| member(text, params, "requestId"));
-                    let open = id.and_then(|id| client.get(&(item.conn, id.of(text))));
-                    if let Some(&exchange) = open.and_then(VecDeque::front) {
-                        pairs.cancels.insert(at, exchange);
-                    }
+                    id.and_then(|id| client.first((item.conn, id.of(text))))
                 }
-                _ => {}
+                _ => None,
+            };
+            if let Some(linked) = linked {
+                set(&mut pairs.links, at, linked);
             }
         }
         pairs
@@ -67,36 +74,37 @@ impl Tape {
 
     /// Puts every message behind the request it belongs to.
     pub(super) fn thread(&mut self, pairs: &Pairs) {
-        let mut threads: HashMap<u32, Thread> = HashMap::new();
-        let last_client: HashMap<u32, u32> = self
-            .items
-            .iter()
-            .enumerate()
-            .filter(|(_, item)| item.from == Side::Client)
-            .map(|(index, item)| (item.conn, index_of(index)))
-            .collect();
+        let mut threads: Vec<Thread> = Vec::new();
+        threads.resize_with(self.conns.len(), Thread::default);
+        let mut running = vec![false; self.exchanges.len()];
+        let mut last_client = vec![0; self.conns.len()];
+        for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.from == Side::Client) {
+            set(&mut last_client, item.conn, index_of(index));
+        }
         for index in 0..self.items.len() {
             let at = index_of(index);
             let Some(item) = self.items.get(index).copied() else { continue };
-            let thread = threads.entry(item.conn).or_default();
+            let Some(thread) = usize::try_from(item.conn).ok().and_then(|conn| threads.get_mut(conn)) else {
+                continue;
+            };
             match (item.from, item.view.shape) {
                 (Side::Client, Shape::Request) => {
-                    let Some(&exchange) = pairs.exchange_at.get(&at) else { continue };
+                    let Some(exchange) = pairs.link(at) else { continue };
                     thread.anchor = Anchor::Exchange(exchange);
-                    let id = item.view.id.map_or("", |id| id.of(&self.text)).to_owned();
                     if item.view.method_name(&self.text) == "subscriptions/listen" {
+                        let id = item.view.id.map_or("", |id| id.of(&self.text)).to_owned();
                         thread.listens.insert(id, exchange);
                     } else {
-                        let end = pairs.answered_at.get(&exchange).copied().unwrap_or(u32::MAX);
+                        let end = get(&pairs.answered_at, exchange).unwrap_or(u32::MAX);
                         thread.open.insert((end, u32::MAX - at, exchange));
-                        thread.running.insert(exchange);
+                        set(&mut running, exchange, true);
                         if let Some(token) = live::progress_token(&self.text, &item.view) {
                             thread.tokens.insert(token.to_owned(), exchange);
                         }
                     }
                 }
                 (Side::Client, Shape::Notification) => {
-                    if let Some(&exchange) = pairs.cancels.get(&at) {
+                    if let Some(exchange) = pairs.link(at) {
                         self.push_step(exchange, Step::Cancelled);
                     } else {
                         let method = item.view.method_name(&self.text).into_owned();
@@ -106,20 +114,20 @@ impl Tape {
                     }
                 }
                 (Side::Client, Shape::Response) => {
-                    let ask = pairs.replies.get(&at).copied();
+                    let ask = pairs.link(at);
                     if let Some((ask, exchange)) = ask.and_then(|ask| Some((ask, *self.owner.get(&ask)?)))
-                        && thread.running.contains(&exchange)
+                        && get(&running, exchange) == Some(true)
                     {
                         self.push_step(exchange, Step::Await(ask, at));
                     }
                 }
                 (Side::Server, Shape::Response) => {
-                    let Some(&exchange) = pairs.answers.get(&at) else { continue };
+                    let Some(exchange) = pairs.link(at) else { continue };
                     let request = self.exchange(exchange).map_or(0, |exchange| exchange.request);
                     let listen = thread.listens.values().any(|listen| *listen == exchange);
                     if listen && thread.anchor != Anchor::Exchange(exchange) {
                         self.owner.insert(at, exchange);
-                        if last_client.get(&item.conn).is_none_or(|last| *last < at) {
+                        if get(&last_client, item.conn).is_none_or(|last| last < at) {
                             self.conn_mut(item.conn).at_end.push(at);
                         } else {
                             let anchor = thread.anchor.clone();
@@ -129,7 +137,7 @@ impl Tape {
                         self.push_step(exchange, Step::Answer(at));
                     }
                     thread.open.remove(&(at, u32::MAX - request, exchange));
-                    thread.running.remove(&exchange);
+                    set(&mut running, exchange, false);
                 }
                 (Side::Server, Shape::Request) => {
                     if item.view.method_name(&self.text) == "ping" {
@@ -137,7 +145,7 @@ impl Tape {
                     }
                     // A question is part of the request that is answered next after the client's reply: the server
                     // waits for the one to finish the other.
-                    let reply = pairs.replied_at.get(&at).copied().unwrap_or(at);
+                    let reply = pairs.link(at).unwrap_or(at);
                     match thread.owner_of(reply) {
                         Some(exchange) => {
                             self.owner.insert(at, exchange);
@@ -149,20 +157,20 @@ impl Tape {
                         }
                     }
                 }
-                (Side::Server, Shape::Notification) => self.thread_notification(thread, at, &item),
+                (Side::Server, Shape::Notification) => self.thread_notification(thread, &running, at, &item),
                 _ => {}
             }
         }
     }
 
-    fn thread_notification(&mut self, thread: &Thread, at: u32, item: &Item) {
+    fn thread_notification(&mut self, thread: &Thread, running: &[bool], at: u32, item: &Item) {
         let method = item.view.method_name(&self.text).into_owned();
         if method == "notifications/progress" {
             // Without a running request of its token it is late, and no client may be sent it.
             let token =
                 live::token_of_progress(&self.text, &item.view).and_then(|token| thread.tokens.get(token));
             if let Some(&exchange) = token
-                && thread.running.contains(&exchange)
+                && get(running, exchange) == Some(true)
             {
                 self.push_step(exchange, Step::Send(at));
             }
@@ -234,17 +242,69 @@ impl Tape {
     }
 }
 
-/// Stands for a ping among the requests that wait for their answers.
-const PING: u32 = u32::MAX;
+/// What stands in the place of an index that is not there.
+const NONE: u32 = u32::MAX;
 
-#[derive(Default)]
+/// Stands for a ping among the requests that wait for their answers.
+const PING: u32 = NONE - 1;
+
+/// What belongs together.
 pub(super) struct Pairs {
-    exchange_at: HashMap<u32, u32>,
-    answered_at: HashMap<u32, u32>,
-    answers: HashMap<u32, u32>,
-    replied_at: HashMap<u32, u32>,
-    replies: HashMap<u32, u32>,
-    cancels: HashMap<u32, u32>,
+    /// By item, [`NONE`] where there is none: the exchange that a client's request begins, a server's response answers
+    /// or a cancellation ends; the question that a client's response answers, and the response to a server's question.
+    links: Vec<u32>,
+    /// The answer of each exchange.
+    answered_at: Vec<u32>,
+}
+
+impl Pairs {
+    fn link(&self, item: u32) -> Option<u32> {
+        get(&self.links, item).filter(|link| *link != NONE)
+    }
+}
+
+/// Requests of one direction that wait for their response, by connection and id; those with equal ids in order.
+#[derive(Default)]
+struct Waiting<'t> {
+    first: HashMap<(u32, &'t str), u32>,
+    later: HashMap<(u32, &'t str), VecDeque<u32>>,
+}
+
+impl<'t> Waiting<'t> {
+    fn push(&mut self, id: (u32, &'t str), request: u32) {
+        match self.first.entry(id) {
+            Entry::Vacant(place) => drop(place.insert(request)),
+            Entry::Occupied(_) => self.later.entry(id).or_default().push_back(request),
+        }
+    }
+
+    fn first(&self, id: (u32, &'t str)) -> Option<u32> {
+        self.first.get(&id).copied()
+    }
+
+    fn pop(&mut self, id: (u32, &'t str)) -> Option<u32> {
+        let first = self.first.remove(&id)?;
+        if !self.later.is_empty()
+            && let Some(later) = self.later.get_mut(&id)
+        {
+            if let Some(next) = later.pop_front() {
+                self.first.insert(id, next);
+            } else {
+                self.later.remove(&id);
+            }
+        }
+        Some(first)
+    }
+}
+
+fn get<T: Copy>(list: &[T], index: u32) -> Option<T> {
+    list.get(usize::try_from(index).ok()?).copied()
+}
+
+fn set<T>(list: &mut [T], index: u32, value: T) {
+    if let Some(slot) = usize::try_from(index).ok().and_then(|index| list.get_mut(index)) {
+        *slot = value;
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -261,7 +321,6 @@ struct Thread {
     anchor: Anchor,
     /// Running requests by the place of their answer, then the latest first.
     open: BTreeSet<(u32, u32, u32)>,
-    running: HashSet<u32>,
     tokens: HashMap<String, u32>,
     listens: HashMap<String, u32>,
     notifications: HashMap<String, usize>,
