@@ -35,6 +35,6 @@ mod replay_redacted;
 mod replay_tasks;
 mod replay_writes;
 mod stalled_disk;
-mod wire;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;
+mod wire;

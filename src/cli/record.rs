@@ -169,7 +169,9 @@ impl Setup<'_> {
         };
         match outcome {
             Ok(outcome) => {
-                let left = recording.leave(joined, outcome.captured > 0);
+                // A recording that failed may have kept more than was counted.
+                let kept = outcome.captured > 0 || outcome.recording_failed.is_some();
+                let left = recording.leave(joined, kept);
                 Ok(self.conclude(&outcome, left))
             }
             Err(error) => {

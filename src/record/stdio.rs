@@ -126,6 +126,8 @@ struct Session {
     reason: Option<Reason>,
     signal: Option<i32>,
     caught: Caught,
+    /// The signal was seen before the event that reports it.
+    unreported: bool,
     exit: Option<Exit>,
     output_ended: bool,
     errors_ended: bool,
@@ -181,6 +183,7 @@ impl Session {
             reason: None,
             signal: None,
             caught: ready.caught.clone(),
+            unreported: false,
             exit: None,
             output_ended: false,
             errors_ended: false,
@@ -259,11 +262,15 @@ impl Session {
             Event::Signal(signal) => {
                 self.owed = 0;
                 self.signal.get_or_insert(signal);
+                self.unreported = false;
                 self.because(Reason::Signal(signal));
                 self.stop_soon();
             }
             Event::Ended(Ended::Process(exit)) => {
-                self.signal = self.signal.or_else(|| self.caught.last());
+                if self.signal.is_none() {
+                    self.signal = self.caught.last();
+                    self.unreported = self.signal.is_some();
+                }
                 self.because(self.signal.map_or(Reason::ServerExited, Reason::Signal));
                 self.exit = Some(exit);
                 self.obeyed |= self.told.is_some();
@@ -360,9 +367,11 @@ impl Session {
         self.queue.close();
 
         let mut signal = self.signal;
+        let mut unreported = self.unreported;
         let written = loop {
             match news.recv() {
                 Ok(Event::Recorder(News::Done)) | Err(_) => break true,
+                Ok(Event::Signal(_)) if unreported => unreported = false,
                 // Someone is in a hurry and the disk is not.
                 Ok(Event::Signal(_)) if signal.is_some() => break false,
                 Ok(Event::Signal(number)) => signal = Some(number),

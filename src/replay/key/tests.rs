@@ -78,8 +78,7 @@ fn change(value: &mut Json, n: &mut usize, random: &mut Random) {
         leaf if *n == 0 => {
             *n = usize::MAX;
             *leaf = match leaf {
-                Json::Literal("true") => Json::Literal("false"),
-                Json::Literal("null") => Json::Literal("false"),
+                Json::Literal("true" | "null") => Json::Literal("false"),
                 Json::Literal(_) => Json::Literal("null"),
                 Json::Number(minus, digits, power) => match random.below(4) {
                     0 => Json::Number(!*minus, *digits, *power),
