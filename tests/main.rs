@@ -32,6 +32,8 @@ mod replay_listen;
 mod replay_matching;
 mod replay_negotiation;
 mod replay_redacted;
+mod replay_rounds;
+mod replay_sessions;
 mod replay_tasks;
 mod replay_writes;
 mod stalled_disk;

@@ -166,10 +166,14 @@ fn a_result_that_came_when_the_client_left_comes_when_it_leaves() {
         s(result("3", DONE)),
         s(over("1")),
     ];
-    let mut client = sandbox.play(&records, &[]);
-    client.ask(&listen("\"x\"", BOTH));
-    client.ask(&call("7", "t"));
-    assert_eq!(client.close(0).rest, [over("\"x\"")]);
+    // However the server's own end was seen.
+    for processes in ["", r#""processes":[{"server":"demo","exit":{"code":0},"ended":"server_exited"}],"#] {
+        sandbox.tape_with(processes, &records);
+        let mut client = sandbox.serve(&[]);
+        client.ask(&listen("\"x\"", BOTH));
+        client.ask(&call("7", "t"));
+        assert_eq!(client.close(0).rest, [over("\"x\"")]);
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl Writes {
     }
 
     fn send(&mut self, lines: &[String]) {
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text = lines.join("\n") + "\n";
         self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 

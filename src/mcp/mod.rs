@@ -136,6 +136,12 @@ pub fn server_capability(method: &str) -> Option<&'static str> {
     })
 }
 
+/// Client notifications that come or not, and as often, as time will have it: nothing waits for them.
+#[must_use]
+pub fn is_incidental(method: &str) -> bool {
+    matches!(method, "notifications/cancelled" | "notifications/progress")
+}
+
 /// Whether the request of a session is only a probe: what a client sends before it decides to stay.
 #[must_use]
 pub fn is_probe(method: &str) -> bool {

@@ -9,14 +9,14 @@ use super::player::{Output, Player};
 use super::report::Miss;
 use super::session::{Asked, Play};
 use super::tape::{Item, Outcome, Step};
-use crate::cassette::Side;
-use crate::jsonrpc::message::{Shape, member, member_at};
+use super::unsolicited::admits;
+use crate::jsonrpc::message::{member, member_at};
 use crate::jsonrpc::scan::Members;
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era, code};
 
 /// What playing on came to.
-enum Flow {
+pub(super) enum Flow {
     /// The exchange is over.
     Done,
     /// Something must happen first: a reply, a cancellation, a time.
@@ -90,6 +90,10 @@ impl Player {
     fn after_last_step(&mut self, play: &Play, exchange: u32) -> Flow {
         match self.tape.exchange(exchange).map(|exchange| exchange.outcome) {
             Some(Outcome::ServerEnded) => {
+                let conn = self.tape.exchange(exchange).map(|exchange| exchange.conn);
+                if let Some(session) = self.sessions.get_mut(play.session) {
+                    session.ended_with = conn;
+                }
                 self.out.push(Output::EndOfStream { session: play.session });
                 Flow::Done
             }
@@ -146,7 +150,7 @@ impl Player {
         session.asked.retain(|_, (asking, _)| *asking != number);
     }
 
-    fn finish(&mut self, number: u64, play: &Play, now: u64) {
+    pub(super) fn finish(&mut self, number: u64, play: &Play, now: u64) {
         self.forget(number, play);
         if play.first {
             let after = play
@@ -221,7 +225,7 @@ impl Player {
         }
     }
 
-    fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {
+    pub(super) fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {
         let Some(item) = self.tape.item(index).copied() else { return Flow::Done };
         if let Some(error) = self.forbidden_answer(play, &item) {
             self.answer(play.session, play.batch, error);
@@ -312,7 +316,14 @@ impl Player {
         Ok(())
     }
 
-    fn send_question(&mut self, session: usize, number: u64, index: u32, item: &Item, task: Option<usize>) {
+    pub(super) fn send_question(
+        &mut self,
+        session: usize,
+        number: u64,
+        index: u32,
+        item: &Item,
+        task: Option<usize>,
+    ) {
         let Some(live) = self.sessions.get_mut(session) else { return };
         let id = live.next_ask.to_string();
         live.next_ask += 1;
@@ -327,7 +338,7 @@ impl Player {
     }
 
     /// Sends a notification that belongs to a play, if the client may have it.
-    fn send_notification(&mut self, play: &mut Play, index: u32, now: u64) {
+    pub(super) fn send_notification(&mut self, play: &mut Play, index: u32, now: u64) {
         let Some(item) = self.tape.item(index).copied() else { return };
         let text = &self.tape.text;
         let method = item.view.method_name(text).into_owned();
@@ -378,88 +389,6 @@ impl Player {
         let line = splice.line();
         self.out.push(Output::Message { session: play.session, text: line, alone });
     }
-
-    fn wants_log(&self, session: usize, play: Option<&Play>, item: &Item) -> bool {
-        let text = &self.tape.text;
-        let level = item.view.params.and_then(|params| member(text, params, "level"));
-        let severity = level.and_then(|level| mcp::severity(&string::decode(level.of(text))));
-        let era = play.map_or(Era::Legacy, |play| play.era);
-        let wanted = match era {
-            Era::Modern => play.and_then(|play| play.log_level),
-            Era::Legacy => {
-                Some(self.sessions.get(session).and_then(|session| session.log_level).unwrap_or(0))
-            }
-        };
-        wanted.is_some_and(|wanted| severity.is_none_or(|severity| severity >= wanted))
-    }
-
-    fn is_subscribed(&self, session: usize, item: &Item) -> bool {
-        let text = &self.tape.text;
-        let uri = item.view.params.and_then(|params| member(text, params, "uri"));
-        let uri = uri.map(|uri| string::decode(uri.of(text)));
-        self.sessions.get(session).zip(uri).is_some_and(|(session, uri)| session.subscribed.contains(&*uri))
-    }
-
-    /// Sends what the server had sent on its own account.
-    pub(super) fn release(&mut self, session: usize, items: &[u32], now: u64) {
-        for &index in items {
-            let Some(item) = self.tape.item(index).copied() else { continue };
-            if let Some(&listen) = self.tape.owner.get(&index) {
-                self.release_to_listen(session, index, &item, listen, now);
-                continue;
-            }
-            let text = &self.tape.text;
-            let method = item.view.method_name(text);
-            match (item.from, item.view.shape) {
-                (Side::Server, Shape::Request) => {
-                    let capabilities =
-                        self.sessions.get(session).and_then(|session| session.capabilities.clone());
-                    let params = item.view.params.map(|params| params.of(text));
-                    if mcp::missing_capability(&method, params, capabilities.as_deref()).is_none() {
-                        self.send_question(session, 0, index, &item, None);
-                    }
-                }
-                (Side::Server, Shape::Notification) => {
-                    let allowed = match &*method {
-                        "notifications/message" => {
-                            self.wants_log(session, None, &item) && self.is_legacy(session)
-                        }
-                        "notifications/resources/updated" => self.is_subscribed(session, &item),
-                        _ => true,
-                    };
-                    if allowed {
-                        let line = Splice::new(text, item.view).line();
-                        self.out.push(Output::Message { session, text: line, alone: false });
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn is_legacy(&self, session: usize) -> bool {
-        self.sessions.get(session).is_none_or(|session| session.era != Some(Era::Modern))
-    }
-
-    fn release_to_listen(&mut self, session: usize, index: u32, item: &Item, listen: u32, now: u64) {
-        let text = &self.tape.text;
-        let method = item.view.method_name(text);
-        let open = |play: &Play| play.session == session && play.listen;
-        let own = self.plays.iter().find(|(_, play)| open(play) && play.exchange == Some(listen));
-        let fits = |play: &Play| admits(&play.filter, &method, text, item);
-        let mut others: Vec<u64> =
-            self.plays.iter().filter(|(_, play)| open(play) && fits(play)).map(|(n, _)| *n).collect();
-        others.sort_unstable();
-        let Some(number) = own.map(|(number, _)| *number).or_else(|| others.first().copied()) else { return };
-        let Some(mut play) = self.plays.remove(&number) else { return };
-        if item.view.shape == Shape::Response {
-            self.send_answer(&mut play, index, now);
-            self.finish(number, &play, now);
-        } else {
-            self.send_notification(&mut play, index, now);
-            self.plays.insert(number, play);
-        }
-    }
 }
 
 /// What was acknowledged and is asked for now; `None` when all of it is.
@@ -487,24 +416,6 @@ fn intersect(acknowledged: &str, filter: &[String]) -> Option<String> {
         })
         .collect();
     Some(format!("{{{}}}", members.join(",")))
-}
-
-/// Whether a listen with this filter gets this notification (2026-07-28, "Subscriptions"). Types that the filter has
-/// no word for go through.
-fn admits(filter: &[String], method: &str, text: &str, item: &Item) -> bool {
-    let param = |name: &str| {
-        let span = item.view.params.and_then(|params| member(text, params, name));
-        span.map(|span| string::decode(span.of(text)).into_owned()).unwrap_or_default()
-    };
-    let entry = match method {
-        "notifications/tools/list_changed" => "toolsListChanged".to_owned(),
-        "notifications/prompts/list_changed" => "promptsListChanged".to_owned(),
-        "notifications/resources/list_changed" => "resourcesListChanged".to_owned(),
-        "notifications/resources/updated" => format!("resourceSubscriptions {}", param("uri")),
-        "notifications/tasks" => format!("taskIds {}", param("taskId")),
-        _ => return true,
-    };
-    filter.contains(&entry)
 }
 
 /// Capability paths as one object: `[["sampling"],["sampling","tools"]]` is `{"sampling":{"tools":{}}}`.

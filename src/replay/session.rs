@@ -16,6 +16,8 @@ pub struct Session {
     pub era: Option<Era>,
     /// The recorded session it stands for.
     pub stands_for: Option<u32>,
+    /// The recorded session whose server's end was the end of this one.
+    pub ended_with: Option<u32>,
     /// The capabilities of `initialize`, as JSON text (legacy).
     pub capabilities: Option<String>,
     /// The least severe log message wanted (legacy `logging/setLevel`).
@@ -66,6 +68,7 @@ impl Session {
             ordinal,
             era: None,
             stands_for: None,
+            ended_with: None,
             capabilities: None,
             log_level: None,
             subscribed: HashSet::new(),

@@ -106,8 +106,9 @@ impl Tape {
                 (Side::Client, Shape::Notification) => {
                     if let Some(exchange) = pairs.link(at) {
                         self.push_step(exchange, Step::Cancelled);
-                    } else {
-                        let method = item.view.method_name(&self.text).into_owned();
+                    } else if let method = item.view.method_name(&self.text).into_owned()
+                        && !mcp::is_incidental(&method)
+                    {
                         let nth = thread.notifications.entry(method.clone()).or_default();
                         thread.anchor = Anchor::Notification(method, *nth);
                         *nth += 1;
@@ -127,6 +128,8 @@ impl Tape {
                     let listen = thread.listens.values().any(|listen| *listen == exchange);
                     if listen && thread.anchor != Anchor::Exchange(exchange) {
                         self.owner.insert(at, exchange);
+                        // It has its result, which only comes at another place.
+                        self.set_answered(exchange);
                         if get(&last_client, item.conn).is_none_or(|last| last < at) {
                             self.conn_mut(item.conn).at_end.push(at);
                         } else {
@@ -206,11 +209,17 @@ impl Tape {
     }
 
     fn push_step(&mut self, exchange: u32, step: Step) {
+        if matches!(step, Step::Answer(_)) {
+            self.set_answered(exchange);
+        }
         if let Some(exchange) = self.exchanges.get_mut(usize::try_from(exchange).unwrap_or(usize::MAX)) {
-            if matches!(step, Step::Answer(_)) {
-                exchange.outcome = Outcome::Answered;
-            }
             exchange.steps.push(step);
+        }
+    }
+
+    fn set_answered(&mut self, exchange: u32) {
+        if let Some(exchange) = self.exchanges.get_mut(usize::try_from(exchange).unwrap_or(usize::MAX)) {
+            exchange.outcome = Outcome::Answered;
         }
     }
 
