@@ -439,3 +439,35 @@ fn the_end_that_is_told_is_that_of_the_process_that_was_asked() {
         "mcpreel: the recorded server ended with status 5, so the replay does\n"
     );
 }
+
+#[test]
+fn the_recorded_end_takes_no_answer_along_that_came_before_it() {
+    let sandbox = Sandbox::new();
+    let mut records = handshake();
+    records.extend([
+        c(call("1", "crash", "{}")),
+        c(call_with_progress("2", "t", "2")),
+        s(progress("2", 1)),
+        s(said("2", "x")),
+    ]);
+    sandbox
+        .tape_with(r#""processes":[{"server":"demo","exit":{"code":1},"ended":"server_exited"}],"#, &records);
+    for calls in [["5", "6"], ["6", "5"]] {
+        let mut client = sandbox.serve(&[]);
+        client.greet("{}");
+        let line = |id: &&str| match *id {
+            "5" => call("5", "crash", "{}"),
+            id => call_with_progress(id, "t", id),
+        };
+        client.write(format!("{}\n", calls.iter().map(line).collect::<Vec<_>>().join("\n")).as_bytes());
+        client.gets(&[progress("6", 1), said("6", "x")]);
+        client.expect_end();
+        client.end(0);
+    }
+    // Where they do not come, neither does the client wait for ever.
+    let mut client = sandbox.serve(&[]);
+    client.greet("{}");
+    client.send(&call("5", "crash", "{}"));
+    client.expect_end();
+    client.end(0);
+}

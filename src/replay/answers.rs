@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use super::index::is_open;
 use super::key;
 use super::live::{self, Splice};
 use super::player::{Output, Player};
@@ -28,6 +29,9 @@ pub(super) enum Flow {
 /// The way out of an error that `--strict` made of a warning.
 pub(super) const WITHOUT_STRICT: &str = "without --strict this is a warning";
 
+/// How long the recorded end of a server waits for calls that were answered before it, in microseconds.
+const END_GRACE: u64 = 250_000;
+
 impl Player {
     /// Plays on as far as possible.
     pub(super) fn advance(&mut self, number: u64, now: u64) {
@@ -51,7 +55,7 @@ impl Player {
         }
         loop {
             let step = self.tape.exchange(exchange).and_then(|exchange| exchange.steps.get(play.at)).copied();
-            let Some(step) = step else { return self.after_last_step(play, exchange) };
+            let Some(step) = step else { return self.after_last_step(play, number, exchange, now) };
             match step {
                 // Asked for again, a subscription is acknowledged and held, however it once ended.
                 Step::Send(_) | Step::Answer(_) if play.listen && !play.first && play.at > 0 => {
@@ -87,9 +91,18 @@ impl Player {
         }
     }
 
-    fn after_last_step(&mut self, play: &Play, exchange: u32) -> Flow {
+    fn after_last_step(&mut self, play: &mut Play, number: u64, exchange: u32, now: u64) -> Flow {
         match self.tape.exchange(exchange).map(|exchange| exchange.outcome) {
             Some(Outcome::ServerEnded) => {
+                let end_at = *play.end_at.get_or_insert(now.saturating_add(END_GRACE));
+                if now < end_at && self.is_outlived(exchange) {
+                    self.timers.push(Reverse((end_at, number)));
+                    if let Some(session) = self.sessions.get_mut(play.session) {
+                        session.ending.push(number);
+                    }
+                    return Flow::Wait;
+                }
+                self.send_due(play.session, now);
                 let conn = self.tape.exchange(exchange).map(|exchange| exchange.conn);
                 if let Some(session) = self.sessions.get_mut(play.session) {
                     session.ended_with = conn;
@@ -109,6 +122,18 @@ impl Player {
             }
             _ => Flow::Wait,
         }
+    }
+
+    /// Whether requests that came after this one were answered before the server's end, and are not yet.
+    fn is_outlived(&self, exchange: u32) -> bool {
+        let conn = self.tape.exchange(exchange).map(|exchange| exchange.conn);
+        let later = self.tape.exchanges.iter().zip(0..).skip(usize::try_from(exchange).unwrap_or(usize::MAX));
+        let mut answered = later.filter(|(later, number)| {
+            Some(later.conn) == conn && *number != exchange && later.outcome == Outcome::Answered
+        });
+        answered.any(|(_, number)| {
+            is_open(number, &self.taken) || self.plays.values().any(|play| play.exchange == Some(number))
+        })
     }
 
     /// The client took too long over a question.
@@ -159,6 +184,8 @@ impl Player {
                 .map(|exchange| exchange.after.clone());
             self.release(play.session, &after.unwrap_or_default(), now);
         }
+        let ending = self.sessions.get_mut(play.session).map(|session| std::mem::take(&mut session.ending));
+        ending.unwrap_or_default().into_iter().for_each(|number| self.advance(number, now));
     }
 
     /// The client cancels a request: what was recorded after its cancellation follows, or nothing.
@@ -180,6 +207,15 @@ impl Player {
 
     /// The client will say no more: what is due goes out without delay.
     pub fn end_of_input(&mut self, session: usize, now: u64) {
+        self.send_due(session, now);
+        let conn = self.sessions.get(session).and_then(|session| session.stands_for);
+        let conn = conn.and_then(|conn| self.tape.conns.get(usize::try_from(conn).ok()?));
+        let at_end = conn.map(|conn| conn.at_end.clone()).unwrap_or_default();
+        self.release(session, &at_end, now);
+    }
+
+    /// Sends what only waits for its time.
+    fn send_due(&mut self, session: usize, now: u64) {
         let mut due: Vec<u64> = self
             .plays
             .iter()
@@ -193,10 +229,6 @@ impl Player {
             }
             self.advance(number, now);
         }
-        let conn = self.sessions.get(session).and_then(|session| session.stands_for);
-        let conn = conn.and_then(|conn| self.tape.conns.get(usize::try_from(conn).ok()?));
-        let at_end = conn.map(|conn| conn.at_end.clone()).unwrap_or_default();
-        self.release(session, &at_end, now);
     }
 
     /// Sends a finished answer, or keeps it until its batch is complete.

@@ -49,7 +49,10 @@ impl Player {
         };
         queue.asked += 1;
         if self.options.ordering == Ordering::Any {
-            let all: Vec<u32> = queue.all().collect();
+            let all: Vec<u32> = match inputs {
+                Some(_) => queue.all().collect(),
+                None => queue.all().take(1).collect(),
+            };
             return match self.fitting(all, inputs).first() {
                 Some(&first) if is_open(first, &self.taken) => Choice::Fresh(first),
                 Some(&first) => Choice::Again(first),

@@ -292,6 +292,7 @@ impl Player {
             at: 0,
             not_before: 0,
             deadline: None,
+            end_at: None,
             asks: HashMap::new(),
             cancelled: false,
             first,

@@ -18,6 +18,8 @@ pub struct Session {
     pub stands_for: Option<u32>,
     /// The recorded session whose server's end was the end of this one.
     pub ended_with: Option<u32>,
+    /// Plays that will end the stream, once others have been answered.
+    pub ending: Vec<u64>,
     /// The capabilities of `initialize`, as JSON text (legacy).
     pub capabilities: Option<String>,
     /// The least severe log message wanted (legacy `logging/setLevel`).
@@ -69,6 +71,7 @@ impl Session {
             era: None,
             stands_for: None,
             ended_with: None,
+            ending: Vec::new(),
             capabilities: None,
             log_level: None,
             subscribed: HashSet::new(),
@@ -127,6 +130,8 @@ pub struct Play {
     pub at: usize,
     /// Nothing but notifications goes out before this time (microseconds).
     pub not_before: u64,
+    /// When the stream ends at the latest, where the recorded server's end is due (microseconds).
+    pub end_at: Option<u64>,
     /// When waiting for the client becomes an error (microseconds).
     pub deadline: Option<u64>,
     /// The state of each question.
