@@ -36,6 +36,7 @@ mod replay_rounds;
 mod replay_sessions;
 mod replay_tasks;
 mod replay_writes;
+mod record_leftovers;
 mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

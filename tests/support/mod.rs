@@ -28,8 +28,12 @@ pub struct Sandbox {
 
 impl Sandbox {
     pub fn new() -> Self {
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    fn new_in(base: &Path) -> Self {
         let name = format!("mcpreel-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = base.join(name);
         std::fs::create_dir(&path).unwrap();
         Self { path }
     }

@@ -95,6 +95,13 @@ pub fn pid_in(path: &Path) -> u32 {
 }
 
 impl Sandbox {
+    /// A folder that is on no disk, where there is such a thing.
+    pub fn in_memory() -> Self {
+        let shared = Path::new("/dev/shm");
+        let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+        Self::new_in(&base)
+    }
+
     /// Starts a recorder of `server` with further arguments, e.g. `--session x`.
     pub fn recorder(&self, cassette: &str, more: &[&str], server: &[&str]) -> super::Run {
         let mut args = vec!["record", "--cassette", cassette];
