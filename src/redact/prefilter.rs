@@ -1,6 +1,8 @@
 //! Decides in one pass over the bytes whether a text can hold anything that a rule covers. It may say yes in vain,
 //! never no: most messages hold no suspicious name, and they must cost nothing.
 
+use std::sync::OnceLock;
+
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -21,7 +23,7 @@ enum Stems {
     Always,
     /// Some of these must be there.
     Some {
-        regex: Regex,
+        regex: Pattern,
         /// The letters of each stem: most names lack one.
         letters: Vec<u32>,
     },
@@ -37,13 +39,26 @@ impl Stems {
             return Self::Always;
         }
         let patterns: Vec<String> = known.iter().map(|stem| stem.replace('_', SEPARATOR)).collect();
-        RegexBuilder::new(&patterns.join("|")).case_insensitive(true).unicode(false).build().map_or(
-            Self::Always,
-            |regex| Self::Some {
-                regex,
-                letters: known.iter().map(|stem| letters(stem.as_bytes())).collect(),
-            },
-        )
+        Self::Some {
+            regex: Pattern { source: patterns.join("|"), compiled: OnceLock::new() },
+            letters: known.iter().map(|stem| letters(stem.as_bytes())).collect(),
+        }
+    }
+}
+
+/// A regular expression that is compiled when it is first needed: a replay may be asked before that, and compiling takes
+/// longer than all else that a start does.
+#[derive(Clone, Debug)]
+struct Pattern {
+    source: String,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Pattern {
+    /// Always true for an expression that is too large to compile.
+    fn is_match(&self, bytes: &[u8]) -> bool {
+        let build = || RegexBuilder::new(&self.source).case_insensitive(true).unicode(false).build().ok();
+        self.compiled.get_or_init(build).as_ref().is_none_or(|regex| regex.is_match(bytes))
     }
 }
 
