@@ -22,7 +22,8 @@ pub enum Treat {
 
 enum Step {
     Value(usize),
-    Member(usize),
+    /// With what was decided about it when its siblings were put in order.
+    Member(usize, Treat),
     Byte(u8),
 }
 
@@ -30,21 +31,21 @@ enum Step {
 pub fn write(tree: &Tree<'_>, root: usize, out: &mut Vec<u8>, treat: &mut dyn FnMut(usize) -> Treat) {
     let mut steps = vec![Step::Value(root)];
     while let Some(step) = steps.pop() {
-        let index = match step {
+        let (index, treatment) = match step {
             Step::Byte(byte) => {
                 out.push(byte);
                 continue;
             }
-            Step::Value(index) => index,
-            Step::Member(index) => {
+            Step::Value(index) => (index, treat(index)),
+            Step::Member(index, treatment) => {
                 if let Some(name) = tree.node(index).and_then(|node| node.name) {
                     write_string(name.of(tree.text), out);
                 }
-                index
+                (index, treatment)
             }
         };
         let Some(node) = tree.node(index) else { continue };
-        match treat(index) {
+        match treatment {
             Treat::Keep => {}
             Treat::Drop => {
                 out.extend_from_slice(b"?,");
@@ -95,16 +96,17 @@ fn push_members(
     steps: &mut Vec<Step>,
     treat: &mut dyn FnMut(usize) -> Treat,
 ) {
-    let mut members: Vec<(Cow<'_, [u8]>, usize)> = tree
+    let mut members: Vec<(Cow<'_, [u8]>, usize, Treat)> = tree
         .children(object)
-        .filter(|&child| treat(child) != Treat::Drop)
-        .map(|child| {
+        .map(|child| (child, treat(child)))
+        .filter(|(_, treatment)| *treatment != Treat::Drop)
+        .map(|(child, treatment)| {
             let name = tree.node(child).and_then(|node| node.name).map_or("", |name| name.of(tree.text));
-            (string::decode_bytes(name), child)
+            (string::decode_bytes(name), child, treatment)
         })
         .collect();
     members.sort_by(|one, other| one.0.cmp(&other.0));
-    steps.extend(members.iter().rev().map(|(_, child)| Step::Member(*child)));
+    steps.extend(members.into_iter().rev().map(|(_, child, treatment)| Step::Member(child, treatment)));
 }
 
 /// Appends the comparison form of a string literal: decoded, with only `"` and `\` escaped.

@@ -46,7 +46,8 @@ impl<'a> Tree<'a> {
     /// Reads `text`, which must be one JSON value.
     pub fn of(text: &'a str) -> Result<Self, SyntaxError> {
         let mut lexer = Lexer::new(text);
-        let mut nodes: Vec<Node> = Vec::new();
+        // A value takes some twenty bytes; large texts may well hold large strings.
+        let mut nodes: Vec<Node> = Vec::with_capacity((text.len() / 16).clamp(4, 256));
         let mut name = None;
         let mut parent = 0;
         while let Some((token, span)) = lexer.next()? {
