@@ -35,7 +35,7 @@ pub(super) enum Why {
 impl Player {
     /// Which exchange answers a request.
     pub(super) fn choose(&mut self, request: &Request<'_>, key: &Key) -> Choice {
-        self.index.prepare(&request.method, &self.tape, &self.rules);
+        self.index.prepare(&request.method, &key.bytes, &self.tape, &self.rules);
         let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules);
         let inputs = inputs.as_ref();
         if self.options.ordering == Ordering::Strict

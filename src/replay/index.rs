@@ -1,12 +1,14 @@
 //! The recorded requests by their keys.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
 
 use super::key::{self, Rules};
 use super::tape::Tape;
 use crate::redact::is_placeholder;
 
-/// The exchanges of a tape by method and key. Keys are computed when a method is first asked for.
+/// The exchanges of a tape by method and key. When a method is first asked for, the keys of its exchanges are hashed;
+/// a key itself is kept only when it is asked for, since a cassette may hold very many.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     methods: HashMap<String, Method>,
@@ -14,7 +16,10 @@ pub(super) struct Index {
 
 #[derive(Debug, Default)]
 struct Method {
+    /// By the keys that were asked for.
     queues: HashMap<Vec<u8>, Queue>,
+    /// The hash of each exchange's key, sorted, those with equal hashes in recorded order. Empty until asked for.
+    hashes: Vec<(u64, u32)>,
     /// All exchanges of the method, in recorded order.
     all: Vec<u32>,
 }
@@ -36,17 +41,34 @@ impl Index {
         Self { methods }
     }
 
-    /// Computes the keys of a method's exchanges, once.
-    pub(super) fn prepare(&mut self, method: &str, tape: &Tape, rules: &Rules) {
+    /// Makes the exchanges with a key known to [`Index::queue`].
+    pub(super) fn prepare(&mut self, method: &str, key: &[u8], tape: &Tape, rules: &Rules) {
         let Some(method) = self.methods.get_mut(method) else { return };
-        if !method.queues.is_empty() {
+        if method.queues.contains_key(key) {
             return;
         }
-        for &number in &method.all {
-            let Some(exchange) = tape.exchange(number) else { continue };
-            let Some(item) = tape.item(exchange.request) else { continue };
-            let key = key::of(&tape.text, &item.view, exchange.era, rules);
-            method.queues.entry(key.bytes).or_default().push(exchange.conn, number, key.secrets);
+        let key_of = |number: u32| {
+            let exchange = tape.exchange(number)?;
+            let item = tape.item(exchange.request)?;
+            Some((exchange.conn, key::of(&tape.text, &item.view, exchange.era, rules)))
+        };
+        if method.hashes.is_empty() {
+            let hashes =
+                method.all.iter().filter_map(|&number| Some((hash(&key_of(number)?.1.bytes), number)));
+            method.hashes = hashes.collect();
+            method.hashes.sort_unstable();
+        }
+        let wanted = hash(key);
+        let from = method.hashes.partition_point(|(hash, _)| *hash < wanted);
+        let mut queue = Queue::default();
+        for &(_, number) in method.hashes.iter().skip(from).take_while(|(hash, _)| *hash == wanted) {
+            match key_of(number) {
+                Some((conn, recorded)) if recorded.bytes == key => queue.push(conn, number, recorded.secrets),
+                _ => {}
+            }
+        }
+        if queue.len() > 0 {
+            method.queues.insert(key.to_vec(), queue);
         }
     }
 
@@ -64,6 +86,12 @@ impl Index {
     pub(super) fn all(&self, method: &str) -> &[u32] {
         self.methods.get(method).map_or(&[], |method| &method.all)
     }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key);
+    hasher.finish()
 }
 
 /// Equal requests, per recorded session and in recorded order.
