@@ -127,7 +127,7 @@ impl Tape {
             text: String::new(),
             head: Head::default(),
             server: name,
-            items: Vec::with_capacity(cassette.records.len()),
+            items: Vec::new(),
             exchanges: Vec::new(),
             conns: Vec::new(),
             owner: HashMap::new(),
@@ -140,8 +140,7 @@ impl Tape {
         tape.head = head;
         tape.text = text;
         let mut torn = HashMap::new();
-        tape.collect(&records, server, &mut torn);
-        drop(records);
+        tape.collect(records, server, &mut torn);
         let pairs = tape.pair();
         tape.thread(&pairs);
         tape.settle(&torn);
@@ -178,49 +177,54 @@ impl Tape {
     }
 
     /// The lines of `records` that hold messages, batches taken apart.
-    fn collect(&mut self, records: &[Record], server: u32, torn: &mut HashMap<u32, usize>) {
+    fn collect(&mut self, records: Vec<Record>, server: u32, torn: &mut HashMap<u32, usize>) {
         let mut conns: HashMap<(u32, u32), u32> = HashMap::new();
         let mut last = None;
-        for (index, record) in records.iter().enumerate().filter(|(_, record)| record.server == server) {
-            let key = (record.conn, record.session);
-            // Mostly the connection of the record before.
-            let same = last.filter(|(before, _)| *before == key).map(|(_, conn)| conn);
-            let conn = same.unwrap_or_else(|| {
-                *conns.entry(key).or_insert_with(|| {
-                    let process = self
-                        .head
-                        .processes
-                        .iter()
-                        .find(|process| process.server == self.server && process.conn == record.conn);
-                    let exit = process.and_then(|process| process.exit);
-                    self.conns.push(Conn {
-                        number: record.conn,
-                        session: record.session,
-                        exit,
-                        ..Conn::default()
-                    });
-                    index_of(self.conns.len() - 1)
-                })
-            });
-            last = Some((key, conn));
-            let item = |view| Item { record: index_of(index), conn, from: record.from, view, at: record.at };
-            match record.body {
-                Body::Payload(view) if view.shape == Shape::Batch => {
-                    for span in elements(&self.text, view.whole).unwrap_or_default() {
-                        if let Ok(view) = View::at(&self.text, span.start) {
-                            self.items.push(item(view));
-                        }
+        // Messages that are no line of their own, and where they go.
+        let mut batched: Vec<(usize, Item)> = Vec::new();
+        let mut count = 0;
+        // The items take the place of the records: large cassettes are to be in memory once.
+        let items = records.into_iter().enumerate().filter(|(_, record)| record.server == server).filter_map(
+            |(index, record)| {
+                let key = (record.conn, record.session);
+                // Mostly the connection of the record before.
+                let same = last.filter(|(before, _)| *before == key).map(|(_, conn)| conn);
+                let conn = same.unwrap_or_else(|| {
+                    *conns
+                        .entry(key)
+                        .or_insert_with(|| add_conn(&mut self.conns, &self.head, &self.server, key))
+                });
+                last = Some((key, conn));
+                let item =
+                    |view| Item { record: index_of(index), conn, from: record.from, view, at: record.at };
+                match record.body {
+                    Body::Payload(view) if view.shape == Shape::Batch => {
+                        let elements = elements(&self.text, view.whole).unwrap_or_default();
+                        let views = elements.iter().filter_map(|span| View::at(&self.text, span.start).ok());
+                        batched.extend(views.map(|view| (count, item(view))));
+                        None
                     }
+                    Body::Payload(view) => {
+                        count += 1;
+                        Some(item(view))
+                    }
+                    Body::Base64(_) if record.from == Side::Server => {
+                        torn.insert(conn, count + batched.len());
+                        None
+                    }
+                    Body::Text(span)
+                        if record.from == Side::Server && span.of(&self.text).starts_with("\"{") =>
+                    {
+                        torn.insert(conn, count + batched.len());
+                        None
+                    }
+                    _ => None,
                 }
-                Body::Payload(view) => self.items.push(item(view)),
-                Body::Base64(_) if record.from == Side::Server => {
-                    torn.insert(conn, self.items.len());
-                }
-                Body::Text(span) if record.from == Side::Server && span.of(&self.text).starts_with("\"{") => {
-                    torn.insert(conn, self.items.len());
-                }
-                _ => {}
-            }
+            },
+        );
+        self.items = items.collect();
+        if !batched.is_empty() {
+            self.items = with_batches(&self.items, &batched);
         }
         // The order of sessions is the order in which their clients were started.
         let mut order: Vec<usize> = (0..self.conns.len()).collect();
@@ -343,6 +347,27 @@ impl Tape {
     pub fn declares(&self, path: &[&str]) -> bool {
         self.capabilities.iter().any(|span| member_at(&self.text, *span, path).is_some())
     }
+}
+
+/// A connection for the messages of `number` and `session`.
+fn add_conn(conns: &mut Vec<Conn>, head: &Head, server: &str, (number, session): (u32, u32)) -> u32 {
+    let exit = head.processes.iter().find(|process| process.server == server && process.conn == number);
+    let exit = exit.and_then(|process| process.exit);
+    conns.push(Conn { number, session, exit, ..Conn::default() });
+    index_of(conns.len() - 1)
+}
+
+/// Puts each batched message in front of the item at its place.
+fn with_batches(items: &[Item], batched: &[(usize, Item)]) -> Vec<Item> {
+    let mut all = Vec::with_capacity(items.len() + batched.len());
+    let mut from = 0;
+    for (place, item) in batched {
+        all.extend_from_slice(items.get(from..*place).unwrap_or_default());
+        all.push(*item);
+        from = *place;
+    }
+    all.extend_from_slice(items.get(from..).unwrap_or_default());
+    all
 }
 
 /// An index as the tape keeps it. A cassette of four billion messages does not fit into memory.
