@@ -24,6 +24,7 @@ mod record_bytes;
 mod record_crash;
 mod record_endings;
 mod record_files;
+mod record_leftovers;
 mod replay_batches;
 mod replay_endings;
 mod replay_hostile;
@@ -36,7 +37,6 @@ mod replay_rounds;
 mod replay_sessions;
 mod replay_tasks;
 mod replay_writes;
-mod record_leftovers;
 mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

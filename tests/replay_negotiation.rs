@@ -146,11 +146,11 @@ fn a_client_of_the_other_era_is_told_so() {
     );
     client.close(3);
     let mut client = sandbox.play(&legacy(), &[]);
-    let refusal = client.fails(&modern("1", "tools/list", "", "{}"), -32601);
+    let miss = client.fails(&modern("1", "tools/list", "", "{}"), -31001);
     let why =
         "the cassette was recorded with a legacy client (initialize); use such a client, or record again";
-    assert!(refusal.contains(why), "{refusal}");
-    let ended = client.close(0);
+    assert!(miss.contains(why), "{miss}");
+    let ended = client.close(3);
     assert!(ended.stderr.contains(why), "{}", ended.stderr);
 }
 

@@ -48,15 +48,8 @@ impl Player {
                 self.unsupported_version(request.id, &asked.unwrap_or_default())
             }
             "server/discover" => not_found("Method not found"),
-            _ if request.era == Era::Modern && !modern => match self.other_era(request.era) {
-                Some(why) => {
-                    let why = format!("mcpreel: {method} of a modern client (2026-07-28): {why}");
-                    let answer = not_found(&why);
-                    self.warn(why.replacen("mcpreel: ", "", 1));
-                    answer
-                }
-                None => not_found("Method not found"),
-            },
+            // Only the probe is a question that a legacy server may not know. Who goes on without asking means it.
+            _ if request.era == Era::Modern && !modern => return false,
             "logging/setLevel" if self.tape.declares(&["logging"]) => live::result(request.id, "{}"),
             "resources/subscribe" | "resources/unsubscribe" if self.tape.declares(&["resources"]) => {
                 live::result(request.id, "{}")
