@@ -14,7 +14,7 @@ await main(async ([command, ...args], mode, hooks) => {
     client.setNotificationHandler(types.LoggingMessageNotificationSchema, n => hooks.seen('log', { params: n.params }));
     client.setNotificationHandler(types.ResourceUpdatedNotificationSchema, n => hooks.seen('notification', { message: n }));
     client.setNotificationHandler(types.ToolListChangedNotificationSchema, n => hooks.seen('notification', { message: n }));
-    client.onerror = error => hooks.seen('onerror', { message: String(error) });
+    client.onerror = error => hooks.failed(error);
     await client.connect(new StdioClientTransport({ command, args }));
     const lists = { tools: 'listTools', resources: 'listResources', templates: 'listResourceTemplates', prompts: 'listPrompts' };
     return {

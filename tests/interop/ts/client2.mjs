@@ -16,7 +16,7 @@ await main(async ([command, ...args], mode, hooks) => {
         // The id of a subscription is the program's affair no more than that of a request.
         client.setNotificationHandler(method, n => hooks.seen('notification', { method, uri: n.params?.uri }));
     }
-    client.onerror = error => hooks.seen('onerror', { message: String(error) });
+    client.onerror = error => hooks.failed(error);
     await client.connect(new StdioClientTransport({ command, args }));
     const modern = client.getNegotiatedProtocolVersion() >= '2026';
     const lists = { tools: 'listTools', resources: 'listResources', templates: 'listResourceTemplates', prompts: 'listPrompts' };
