@@ -390,6 +390,25 @@ fn legacy_log_messages_follow_the_level_that_was_set() {
 }
 
 #[test]
+fn a_server_that_sends_more_than_was_asked_for_does_so_again() {
+    let sandbox = Sandbox::new();
+    let level = |id: &str, level: &str| request(id, "logging/setLevel", &format!(r#"{{"level":"{level}"}}"#));
+    let debug = notification("message", r#"{"level":"debug","data":1}"#);
+    let mut records = handshake();
+    records.extend([c(level("1", "error")), s(result("1", "{}"))]);
+    records.extend([c(call("2", "t", "{}")), s(&debug), s(said("2", "x"))]);
+    let mut client = sandbox.play(&records, &["--repeat", "last"]);
+    client.greet("{}");
+    client.expect(&level("1", "error"), &result("1", "{}"));
+    client.send(&call("2", "t", "{}"));
+    client.gets(&[debug, said("2", "x")]);
+    // Another level than the recorded one is kept to.
+    client.expect(&level("3", "info"), &result("3", "{}"));
+    client.expect(&call("4", "t", "{}"), &said("4", "x"));
+    client.close(0);
+}
+
+#[test]
 fn r100_url_elicitation_by_error_then_complete_then_the_retry_succeeds() {
     let sandbox = Sandbox::new();
     let url = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"go there","data":{"elicitations":[{"mode":"url","elicitationId":"e-1","url":"https://example.com/","message":"m"}]}}}"#;

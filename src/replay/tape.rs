@@ -89,6 +89,8 @@ pub struct Conn {
     pub at_end: Vec<u32>,
     /// How its process ended, for the note when the stream ends.
     pub exit: Option<Exit>,
+    /// The severities of its `logging/setLevel` requests, with the records they are in.
+    pub levels: Vec<(u32, u8)>,
 }
 
 /// The recorded sessions of one server.
@@ -277,6 +279,17 @@ impl Tape {
 
     /// What the cassette as a whole says about its server.
     fn survey(&mut self) {
+        for exchange in &self.exchanges {
+            let Some(request) = self.item(exchange.request) else { continue };
+            let level = mcp::target("logging/setLevel", &self.text, &request.view);
+            let level = level.filter(|_| request.view.method_name(&self.text) == "logging/setLevel");
+            let conn = usize::try_from(exchange.conn).unwrap_or(usize::MAX);
+            let set =
+                level.and_then(|level| mcp::severity(&level)).map(|severity| (request.record, severity));
+            if let Some(conn) = self.conns.get_mut(conn) {
+                conn.levels.extend(set);
+            }
+        }
         let mut versions: Vec<String> = Vec::new();
         let mut add = |version: String| {
             if !versions.contains(&version) {

@@ -21,7 +21,26 @@ impl Player {
                 Some(self.sessions.get(session).and_then(|session| session.log_level).unwrap_or(0))
             }
         };
-        wanted.is_some_and(|wanted| severity.is_none_or(|severity| severity >= wanted))
+        // What a server sent although its client had asked for less, it would send to a client that asks for the same.
+        wanted.is_some_and(|wanted| {
+            severity.is_none_or(|severity| severity >= wanted)
+                || self.level_when_recorded(play, item) == Some(wanted)
+        })
+    }
+
+    /// The log level that the recorded client had asked for when the server sent `item`.
+    fn level_when_recorded(&self, play: Option<&Play>, item: &Item) -> Option<u8> {
+        match play.filter(|play| play.era == Era::Modern) {
+            Some(play) => {
+                let request = self.tape.request(play.exchange?)?;
+                let level = mcp::meta(&self.tape.text, &request.view, mcp::LOG_LEVEL)?;
+                mcp::severity(&string::decode(level.of(&self.tape.text)))
+            }
+            None => {
+                let conn = self.tape.conns.get(usize::try_from(item.conn).ok()?)?;
+                conn.levels.iter().rev().find(|(record, _)| *record < item.record).map(|(_, level)| *level)
+            }
+        }
     }
 
     pub(super) fn is_subscribed(&self, session: usize, item: &Item) -> bool {
