@@ -285,7 +285,9 @@ pub fn micros(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let plain = fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
     if let (Ok(whole), true) = (whole.parse::<u64>(), plain) {
-        return Some(whole.checked_mul(1000)? + format!("{fraction:0<3}").parse::<u64>().ok()?);
+        let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(3);
+        let thousandths = digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+        return whole.checked_mul(1000)?.checked_add(thousandths);
     }
     let micros = (text.parse::<f64>().ok()? * 1000.0).round();
     // Any number that a hand might have typed; the cast saturates.
