@@ -94,8 +94,7 @@ pub fn subscription(text: &str, view: &View) -> Option<Span> {
 /// The token of the progress that a request asks for.
 #[must_use]
 pub fn progress_token<'a>(text: &'a str, view: &View) -> Option<&'a str> {
-    let params = view.params?;
-    memchr::memmem::find(params.of(text).as_bytes(), b"progressToken")?;
+    let params = view.params.filter(|params| mcp::may_have_meta(params.of(text)))?;
     member_at(text, params, &["_meta", "progressToken"])
         .map(|span| span.of(text))
         .filter(|token| *token != "null")
