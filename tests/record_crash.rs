@@ -318,3 +318,19 @@ fn a_recorder_killed_while_others_go_on_is_marked_and_told() {
     assert!(cassette.contains("\"killed\": true"), "{cassette}");
     assert_eq!(messages(&sandbox.path.join("c.json")).len(), 6);
 }
+
+#[test]
+fn r117_a_secret_in_a_line_that_is_not_utf8_reaches_no_file() {
+    use base64::Engine as _;
+
+    let sandbox = Sandbox::new();
+    let line =
+        b"{\"id\":1,\"method\":\"m\",\"params\":{\"password\":\"Zq9x7Kp2mVbTr4\",\"note\":\"caf\xe9\"}}\n";
+    let run = sandbox.recorder("c.json", &["-q"], &["cat"]).input(line).run().expect(0);
+    assert_eq!(run.output.stdout, line);
+    let expected =
+        b"{\"id\":1,\"method\":\"m\",\"params\":{\"password\":\"REDACTED-1\",\"note\":\"caf\xe9\"}}";
+    let kept = base64::engine::general_purpose::STANDARD.encode(expected);
+    let messages = crate::support::messages(&sandbox.path.join("c.json"));
+    assert_eq!(messages, [format!("c base64: \"{kept}\""), format!("s base64: \"{kept}\"")]);
+}

@@ -120,8 +120,11 @@ impl Segment {
                 }
             },
             Err(_) => {
+                let redacted = self.redactor.redact_bytes(captured.line);
+                self.push_rules(redacted.as_ref().map_or(&[], |(_, rules)| rules));
                 self.lines.push_str(",\"base64\":\"");
-                STANDARD.encode_string(captured.line, &mut self.lines);
+                let line = redacted.as_ref().map_or(captured.line, |(line, _)| line);
+                STANDARD.encode_string(line, &mut self.lines);
                 self.lines.push('"');
             }
         }

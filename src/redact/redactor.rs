@@ -9,6 +9,9 @@ use super::rules::Rules;
 use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::scan::value_end;
 
+/// The private character that stands for the stray byte 0 while a line that is not UTF-8 is looked through.
+const STRAY: u32 = 0x0010_ff00;
+
 /// A text with placeholders in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redacted {
@@ -62,6 +65,24 @@ impl Redactor {
     pub fn redact_plain(&mut self, text: &str) -> Option<Redacted> {
         let hits = self.rules.find_plain(text);
         self.replace(text, &hits)
+    }
+
+    /// Redacts a line that is not UTF-8; `None` when nothing has to change. Bytes that are no text stand for themselves.
+    pub fn redact_bytes(&mut self, line: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
+        let mut text = String::with_capacity(line.len());
+        for chunk in line.utf8_chunks() {
+            text.push_str(chunk.valid());
+            text.extend(chunk.invalid().iter().filter_map(|byte| char::from_u32(STRAY + u32::from(*byte))));
+        }
+        let redacted = self.redact(&text)?;
+        let mut bytes = Vec::with_capacity(line.len());
+        for char in redacted.text.chars() {
+            match u32::from(char).checked_sub(STRAY).and_then(|byte| u8::try_from(byte).ok()) {
+                Some(byte) => bytes.push(byte),
+                None => bytes.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        Some((bytes, redacted.rules))
     }
 
     fn replace(&mut self, text: &str, hits: &[Hit]) -> Option<Redacted> {
