@@ -30,6 +30,8 @@ const AFTER_SIGNAL: Duration = Duration::from_millis(200);
 const AFTER_TERMINATE: Duration = Duration::from_millis(400);
 /// From SIGKILL to giving up on a process that the kernel does not let go of.
 const AFTER_KILL: Duration = Duration::from_millis(200);
+/// A client that has closed our input and takes nothing for so long will take nothing any more.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a grandchild may hold the pipes of a server that has ended.
 const AFTER_EXIT: Duration = Duration::from_millis(500);
 
@@ -135,6 +137,8 @@ struct Session {
     told: Option<(Vec<u32>, Instant)>,
     /// The server ended after we told it to.
     obeyed: bool,
+    /// How many bytes had reached the client when that number was last seen to grow, and when that was.
+    seen_passed: (u64, Instant),
     /// So many bytes have to reach the client: what the server had written when it ended.
     owed: u64,
 }
@@ -189,6 +193,7 @@ impl Session {
             errors_ended: false,
             told: None,
             obeyed: false,
+            seen_passed: (0, Instant::now()),
             owed: 0,
         };
         let (way, queue, ended) =
@@ -276,6 +281,7 @@ impl Session {
                 self.obeyed |= self.told.is_some();
                 if self.signal.is_none() && !matches!(self.reason, Some(Reason::OutputClosed)) {
                     self.owed = self.to_client.taken() + ends::waiting(&self.output);
+                    self.seen_passed = (self.to_client.passed(), Instant::now());
                 }
                 self.phase = Phase::Leaving(Instant::now() + AFTER_EXIT);
             }
@@ -324,7 +330,13 @@ impl Session {
                 }
                 // A slow client still gets what is its due: it would find it in the pipe if we were not there.
                 if at <= now {
-                    let owing = self.to_client.passed() < self.owed;
+                    let passed = self.to_client.passed();
+                    if passed != self.seen_passed.0 {
+                        self.seen_passed = (passed, now);
+                    }
+                    let left = self.reason == Some(Reason::ClientClosed);
+                    let gone = left && now.duration_since(self.seen_passed.1) > PATIENCE;
+                    let owing = passed < self.owed && !gone;
                     self.phase = if owing { Phase::Leaving(now + AFTER_EXIT) } else { Phase::Over };
                 }
             }
