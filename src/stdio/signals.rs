@@ -35,6 +35,8 @@ pub fn watch(report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
     for signal in wanted.clone() {
         register_usize(signal, Arc::clone(&caught.0), usize::try_from(signal).unwrap_or(0))?;
     }
+    // A limit on file sizes is to be an error of the write, not our end.
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())?;
     let mut signals = Signals::new(wanted)?;
     std::thread::Builder::new()
         .name("signals".to_owned())
