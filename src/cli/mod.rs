@@ -11,6 +11,7 @@ pub mod options;
 pub mod record;
 pub mod recover;
 pub mod serve;
+mod stderr;
 pub mod use_;
 
 use std::ffi::OsString;
@@ -62,11 +63,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             if code == exit::OK {
                 print(&text);
             } else {
-                eprint!("{text}");
+                stderr::write(text);
             }
             code
         }
     };
+    stderr::finish();
     ExitCode::from(code)
 }
 
@@ -101,8 +103,7 @@ fn print(text: &str) {
 
 /// Tells the user something: one line on standard error.
 fn say(text: &str) {
-    let line = format!("mcpreel: {}\n", printable(text));
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    stderr::write(format!("mcpreel: {}\n", printable(text)));
 }
 
 /// Text from a cassette or a client as it may be shown on a terminal: control characters are spelt out.

@@ -197,7 +197,12 @@ fn conclude(player: &Player, ended: Ended, session: Option<String>, matching: &M
         }
     }
     if let Some(path) = &matching.report {
-        append_line(Path::new(path), &report.json())?;
+        let written = append_line(Path::new(path), &report.json());
+        match written {
+            // What the replay found out goes before what became of the report.
+            Err(error) if missed > 0 || unmet => say(&error.to_string()),
+            other => other?,
+        }
     }
     Ok(if missed > 0 || unmet { exit::MISS } else { exit::OK })
 }
