@@ -95,3 +95,63 @@ fn a_recording_folder_is_ignored_by_git_and_keeps_files_of_others() {
     join(&sandbox, "two").close(0);
     assert_eq!(messages(&sandbox.path.join("c.json")), ["c {\"n\":\"two\"}", "s {\"n\":\"two\"}"]);
 }
+
+#[test]
+fn a_recording_that_was_only_killed_does_not_stand_in_the_way_of_a_cassette() {
+    let sandbox = Sandbox::new();
+    let mut client = sandbox.recorder("c.json", &["-q", "--server", "s"], &[&server(&sandbox)]).start();
+    assert_eq!(client.ask(CALL), ANSWER);
+    client.close(0);
+    let before = sandbox.read("c.json");
+    let mut killed = sandbox.recorder("c.json", &["-q", "--session", "b", "--server", "s"], &["cat"]).start();
+    killed.ask(CALL);
+    killed.signal(9);
+    killed.end(128 + 9);
+    // For those who read, for the owner's next process, and for everybody else.
+    assert_eq!(sandbox.replay("c.json", &[CALL], 0).0, [ANSWER]);
+    let run = sandbox.recorder("c.json", &["--session", "b", "--server", "s"], &["true"]).run();
+    assert_eq!(sandbox.read("c.json"), before, "{}", run.stderr());
+    assert_eq!(sandbox.replay("c.json", &[CALL], 0).0, [ANSWER]);
+}
+
+#[test]
+fn a_segment_that_is_taken_away_is_noticed() {
+    for cut in [false, true] {
+        let sandbox = Sandbox::new();
+        let mut client = sandbox.recorder("c.json", &["--server", "s"], &["cat"]).start();
+        assert_eq!(client.ask(CALL), CALL);
+        let folder = sandbox.path.join("c.json.partial");
+        let segment = || {
+            let mut names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+            names.find(|path| path.extension().is_some_and(|ending| ending == "jsonl")).unwrap()
+        };
+        crate::support::eventually("a record", || {
+            std::fs::read_to_string(segment()).unwrap().contains("tools/call")
+        });
+        if cut {
+            std::fs::write(segment(), "").unwrap();
+        } else {
+            std::fs::remove_file(segment()).unwrap();
+        }
+        assert_eq!(client.ask(CALL), CALL);
+        let ended = client.close(125);
+        assert!(ended.stderr.contains("was removed or cut short"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_device_or_a_pipe_is_no_cassette() {
+    let sandbox = Sandbox::new();
+    for command in [
+        &["serve", "/dev/zero"][..],
+        &["inspect", "/dev/zero"],
+        &["record", "--cassette", "/dev/zero", "--", "cat"],
+    ] {
+        let stderr = sandbox.mcpreel(command).run().expect(2).stderr();
+        assert_eq!(
+            stderr,
+            "mcpreel: /dev/zero: is a device or a pipe; expected a cassette file (- reads from a pipe)\n",
+            "{command:?}"
+        );
+    }
+}

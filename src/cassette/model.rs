@@ -44,6 +44,13 @@ impl Cassette {
         if meta.is_dir() {
             return Err(Error::input(path, "", "is a folder; expected a cassette file"));
         }
+        if !meta.is_file() {
+            return Err(Error::input(
+                path,
+                "",
+                "is a device or a pipe; expected a cassette file (- reads from a pipe)",
+            ));
+        }
         let bytes = std::fs::read(path).map_err(|source| unreadable(path, &source))?;
         Self::parse(path, bytes)
     }

@@ -17,6 +17,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::lock;
@@ -94,18 +95,35 @@ pub struct Joined {
 pub struct Claim {
     session: Arc<File>,
     path: Arc<Path>,
+    segment: Arc<Path>,
+    /// The segment's length when it was last looked at.
+    length: Arc<AtomicU64>,
 }
 
 impl Claim {
-    /// Whether the recording is still ours: one system call, meant to be asked before every batch of records.
+    /// Whether the recording is still ours, and the segment there: two system calls, meant to be asked before every
+    /// batch of records.
     #[must_use]
     pub fn still_mine(&self) -> bool {
+        self.owns_session() && self.segment_grows()
+    }
+
+    fn owns_session(&self) -> bool {
         system::has_a_name(&self.session, &self.path)
+    }
+
+    /// Whether nobody removed the segment or cut it short.
+    fn segment_grows(&self) -> bool {
+        let length = fs::metadata(&self.segment).map(|segment| segment.len());
+        length.is_ok_and(|length| self.length.swap(length, Ordering::Relaxed) <= length)
     }
 
     /// How it was lost, for people.
     #[must_use]
     pub fn loss(&self) -> String {
+        if self.owns_session() {
+            return format!("{} was removed or cut short", self.segment.display());
+        }
         match self.path.parent().map(Session::peek) {
             Some(Ok(session)) if !session.is_new() => {
                 format!("the recording was taken over by {}", session.who())
@@ -275,7 +293,12 @@ impl<'a> Recording<'a> {
         let claimed = locked.path();
         let session = File::open(&claimed).map_err(Error::io("open", &claimed))?;
         let head = SegmentHead { owner: owner.to_string(), pid, server: server.to_owned(), conn, continues };
-        let claim = Claim { session: Arc::new(session), path: claimed.into() };
+        let claim = Claim {
+            session: Arc::new(session),
+            path: claimed.into(),
+            segment: path.as_path().into(),
+            length: Arc::default(),
+        };
         Ok(Join::Record(Box::new(Joined {
             file,
             path,
@@ -294,7 +317,7 @@ impl<'a> Recording<'a> {
         let Joined { file, path, claim, .. } = joined;
         let locked = Locked::existing(&self.cassette)?;
         // Only with the session locked is it certain that nobody takes over any more.
-        let Some(locked) = locked.filter(|_| claim.still_mine()) else {
+        let Some(locked) = locked.filter(|_| claim.owns_session()) else {
             return Ok(Completion::Lost { what: claim.loss() });
         };
         if !kept {
@@ -367,7 +390,7 @@ impl<'a> Recording<'a> {
             locked.remove()?;
             return Ok((Completion::AlreadyMerged, None));
         }
-        match locked.assess(own)? {
+        match locked.assess(own, &self.cassette)? {
             Found::Empty => {
                 locked.remove()?;
                 Ok((Completion::Empty, None))

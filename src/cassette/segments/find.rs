@@ -84,7 +84,7 @@ fn look(cassette: &Path) -> Result<CassetteOnDisk> {
     if session.is_merged(cassette) {
         return Ok(without_recording(None));
     }
-    Ok(match folder::assess(&folder, session.owner_alive(), None)? {
+    Ok(match folder::assess(&folder, session.owner_alive(), None, cassette.exists() && !session.continues)? {
         Found::Recording(pids) if !cassette.exists() => {
             CassetteOnDisk::Recording { pids, owner: session.who() }
         }

@@ -98,8 +98,9 @@ fn is_without_end(path: &Path) -> Result<bool> {
     has_end(path).map(|end| !end).map_err(Error::io("read the segment", path))
 }
 
-/// What the folder amounts to. `own` is a segment that the asking process has done with.
-pub(super) fn assess(folder: &Path, owner_alive: bool, own: Option<&Path>) -> Result<Found> {
+/// What the folder amounts to. `own` is a segment that the asking process has done with; `replaces` says that a
+/// cassette would make way, which nothing that was only killed is good enough for.
+pub(super) fn assess(folder: &Path, owner_alive: bool, own: Option<&Path>, replaces: bool) -> Result<Found> {
     let mut holders = Vec::new();
     let mut kept = Vec::new();
     for mut segment in list(folder)? {
@@ -118,7 +119,7 @@ pub(super) fn assess(folder: &Path, owner_alive: bool, own: Option<&Path>) -> Re
         Found::Recording(holders)
     } else if kept.is_empty() {
         Found::Empty
-    } else if owner_alive || kept.iter().any(|segment| !segment.killed) {
+    } else if (owner_alive && !replaces) || kept.iter().any(|segment| !segment.killed) {
         Found::Mergeable(kept)
     } else {
         Found::Interrupted

@@ -174,8 +174,9 @@ impl Locked {
     }
 
     /// What the segments amount to; `own` is the one this process has done with.
-    pub(super) fn assess(&self, own: Option<&Path>) -> Result<Found> {
-        folder::assess(&self.folder, self.session.owner_alive(), own)
+    pub(super) fn assess(&self, own: Option<&Path>, cassette: &Path) -> Result<Found> {
+        let replaces = cassette.exists() && !self.session.continues;
+        folder::assess(&self.folder, self.session.owner_alive(), own, replaces)
     }
 
     /// Removes the folder with all that is ours in it. The session file goes last: until then nobody else gets in.
