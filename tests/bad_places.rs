@@ -261,3 +261,21 @@ fn a_cassette_that_was_broken_while_it_was_recorded_anew_is_not_replaced() {
     sandbox.mcpreel(["recover", "c.json"]).run().expect(0);
     assert_eq!(messages(&sandbox.path.join("c.json")), ["c {\"a\":1}", "s {\"a\":1}"]);
 }
+
+#[test]
+fn a_cassette_needs_a_name_that_a_file_can_have() {
+    let sandbox = Sandbox::new();
+    for command in ["record", "use"] {
+        for (name, why) in [
+            ("", "--cassette needs the name of a file"),
+            ("-", "--cassette takes a file: standard output belongs to the server"),
+        ] {
+            let run =
+                sandbox.mcpreel([command, "--cassette", name, "--", "cat"]).lines(&["{}"]).run().expect(2);
+            assert_eq!(
+                (run.stdout().as_str(), run.stderr().as_str()),
+                ("", format!("mcpreel: {why}\n").as_str())
+            );
+        }
+    }
+}

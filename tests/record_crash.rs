@@ -331,6 +331,6 @@ fn r117_a_secret_in_a_line_that_is_not_utf8_reaches_no_file() {
     let expected =
         b"{\"id\":1,\"method\":\"m\",\"params\":{\"password\":\"REDACTED-1\",\"note\":\"caf\xe9\"}}";
     let kept = base64::engine::general_purpose::STANDARD.encode(expected);
-    let messages = crate::support::messages(&sandbox.path.join("c.json"));
+    let messages = messages(&sandbox.path.join("c.json"));
     assert_eq!(messages, [format!("c base64: \"{kept}\""), format!("s base64: \"{kept}\"")]);
 }

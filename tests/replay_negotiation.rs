@@ -203,3 +203,12 @@ fn methods_that_clients_call_on_their_own_account_are_answered_by_what_was_decla
     }
     client.close(0);
 }
+
+#[test]
+fn another_page_of_a_recorded_list_is_a_miss_also_without_a_handshake() {
+    let sandbox = Sandbox::new();
+    let page = |id: &str, cursor: &str| request(id, "tools/list", &format!(r#"{{"cursor":"{cursor}"}}"#));
+    let mut client = sandbox.play(&[c(page("1", "a")), s(result("1", r#"{"tools":[]}"#))], &[]);
+    client.fails(&page("2", "b"), -31001);
+    client.close(3);
+}

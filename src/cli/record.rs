@@ -32,7 +32,7 @@ use crate::stdio::child;
     error_code(1, "nothing was captured"),
     error_code(2, "wrong usage, or the cassette's name is taken by another file"),
     error_code(6, "another recording owns the cassette"),
-    error_code(125, "the recording failed; the session went on"),
+    error_code(125, "the recording could not be started, or failed while the session went on"),
     error_code(126, "the server's command cannot be run"),
     error_code(127, "the server's command was not found")
 )]
@@ -68,6 +68,7 @@ pub struct Record {
 
 /// Runs the command.
 pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8> {
+    check_name(&record.cassette)?;
     door::check_may_record()?;
     let setup = Setup {
         cassette: Path::new(&record.cassette),
@@ -98,6 +99,15 @@ pub fn around_a_command(result: Result<u8>) -> Result<u8> {
             Ok(exit::WRAPPER_FAILED)
         }
         other => other,
+    }
+}
+
+/// Refuses a name that no file can have, before anything starts.
+pub fn check_name(cassette: &str) -> Result<()> {
+    match cassette {
+        "" => Err(Error::Usage("--cassette needs the name of a file".to_owned())),
+        "-" => Err(Error::Usage("--cassette takes a file: standard output belongs to the server".to_owned())),
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::options::{Matching, Replay, Voice, replay, seconds, server_name};
-use super::record::{Setup, around_a_command};
+use super::record::{Setup, around_a_command, check_name};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::Recording;
@@ -29,7 +29,7 @@ use crate::stdio::child;
     error_code(2, "wrong usage, or no cassette in mode none"),
     error_code(3, "replay: something was asked that was not recorded"),
     error_code(6, "another recording owns the cassette"),
-    error_code(125, "the recording failed; the session went on"),
+    error_code(125, "the recording could not be started, or failed while the session went on"),
     error_code(126, "the server's command cannot be run"),
     error_code(127, "the server's command was not found")
 )]
@@ -98,6 +98,7 @@ pub struct Use {
 
 /// Runs the command.
 pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> {
+    check_name(&command.cassette)?;
     let voice = Voice { quiet: command.quiet, verbose: command.verbose };
     let chosen = door::choose_mode(command.mode.as_deref(), None)?;
     let path = Path::new(&command.cassette);
