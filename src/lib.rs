@@ -10,6 +10,7 @@ pub mod demo;
 pub mod door;
 pub mod error;
 pub mod exit;
+pub mod http;
 pub mod jsonrpc;
 pub mod mcp;
 pub mod record;

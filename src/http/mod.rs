@@ -1,0 +1,13 @@
+//! HTTP/1.1 for MCP's transports: a listener of our own, a client on top of ureq, and the two formats between them,
+//! server-sent events and the chunked coding. Nothing in here knows MCP or JSON.
+//!
+//! `server/head.rs` is the only file that names httparse, `client.rs` the only one that names ureq.
+
+pub mod chunked;
+pub mod client;
+pub mod guard;
+pub mod headers;
+pub mod server;
+pub mod sse;
+
+pub use headers::Headers;
