@@ -44,7 +44,7 @@ fn good_bodies_cut_anywhere() {
 #[test]
 fn bad_bodies_are_refused_however_they_are_cut() {
     use ChunkError::{Data, Overhead, Size, TooLarge, Trailer};
-    let long = [&b"1;"[..], &[b'x'; 20_000], b"\r\na\r\n0\r\n\r\n"].concat();
+    let long = [&b"1;"[..], &b"x".repeat(20_000), b"\r\na\r\n0\r\n\r\n"].concat();
     let trailers = [&b"0\r\n"[..], &b"Name: value value\r\n".repeat(2000), b"\r\n"].concat();
     let table: [(&[u8], ChunkError); 24] = [
         (b"\r\n", Size),

@@ -36,7 +36,8 @@ pub struct Options {
     pub cacert: Option<PathBuf>,
     /// Fields that replace the client's, such as a credential.
     pub headers: Headers,
-    /// For looking up the name, connecting and the TLS handshake together; 10 s without it.
+    /// For connecting and the TLS handshake together; 10 s without it. Looking up the name takes what the system's
+    /// resolver allows it: a limit of ours would cost a thread per request.
     pub connect: Option<Duration>,
 }
 
@@ -129,7 +130,6 @@ impl Upstream {
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_response_header_size(64 * 1024)
-            .timeout_resolve(Some(options.connect.unwrap_or(Duration::from_secs(10))))
             .timeout_connect(Some(options.connect.unwrap_or(Duration::from_secs(10))))
             .tls_config(tls.build());
         // ureq would ask a proxy for loopback addresses too.
@@ -303,7 +303,7 @@ impl Exchange {
         };
         let failure = match run(&home.authority) {
             Ok(response) => return Ok(response),
-            Err(Failure::Send(ureq::Error::HostNotFound)) => match self.without_resolver(&run) {
+            Err(Failure::Send(error)) if is_lookup(&error) => match self.without_resolver(error, &run) {
                 Ok(response) => return Ok(response),
                 Err(failure) => failure,
             },
@@ -318,6 +318,7 @@ impl Exchange {
     /// In a container without `/etc/hosts` not even `localhost` has an address.
     fn without_resolver(
         &self,
+        error: ureq::Error,
         run: &dyn Fn(&str) -> std::result::Result<Response, Failure>,
     ) -> std::result::Result<Response, Failure> {
         let home = &self.0.home.0;
@@ -325,7 +326,7 @@ impl Exchange {
             home.authority.split_once(':').map_or((home.authority.as_str(), ""), |(n, p)| (n, p));
         // Over TLS the certificate is about the name, which an address would lose.
         if !name.eq_ignore_ascii_case("localhost") || home.scheme != "http" {
-            return Err(Failure::Send(ureq::Error::HostNotFound));
+            return Err(Failure::Send(error));
         }
         let port = if port.is_empty() { "80" } else { port };
         match run(&format!("127.0.0.1:{port}")) {
@@ -398,9 +399,24 @@ fn is_unreachable(error: &ureq::Error) -> bool {
                 error.kind(),
                 ConnectionRefused | HostUnreachable | NetworkUnreachable | AddrNotAvailable
             ) || is_tls(error)
+                || is_failed_lookup(error)
         }
         _ => false,
     }
+}
+
+/// Whether the name has no address, or nobody could be asked for it.
+fn is_lookup(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::HostNotFound => true,
+        ureq::Error::Io(error) => is_failed_lookup(error),
+        _ => false,
+    }
+}
+
+/// The standard library gives such an error neither a kind nor a number that could be asked for.
+fn is_failed_lookup(error: &io::Error) -> bool {
+    error.to_string().starts_with("failed to lookup address")
 }
 
 /// A failed handshake comes as an I/O error around one of rustls.

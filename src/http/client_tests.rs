@@ -22,7 +22,10 @@ fn raw_server(replies: &'static [&'static [u8]]) -> (SocketAddr, mpsc::Receiver<
                 tell.send(format!("{number} {request}")).unwrap();
                 let Some(reply) = replies.next() else { break };
                 socket.write_all(reply).unwrap();
-                if reply.is_empty() || !reply.starts_with(b"HTTP/1.1 2") {
+                if reply.is_empty() {
+                    return;
+                }
+                if !reply.starts_with(b"HTTP/1.1 2") {
                     break;
                 }
             }

@@ -47,12 +47,12 @@ impl Guard {
     /// [`Error::Usage`] when one of them is no host or no origin.
     pub fn new(port: u16, hosts: &[String], origins: &[String]) -> Result<Self> {
         for host in hosts {
-            if !split_host(host).is_some_and(|(name, _)| !name.is_empty()) {
+            if split_host(host).is_none() {
                 return Err(Error::Usage(format!("--allow-host {host}: expected a name or name:port")));
             }
         }
         for origin in origins {
-            if !split_origin(origin).is_some_and(|(_, rest)| split_host(rest).is_some()) {
+            if split_origin(origin).is_none_or(|(_, rest)| split_host(rest).is_none()) {
                 return Err(Error::Usage(format!(
                     "--allow-origin {origin}: expected scheme://host or scheme://host:port"
                 )));

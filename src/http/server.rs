@@ -2,7 +2,7 @@
 //!
 //! It is ours because the endpoint must do what small HTTP servers do not: cut or reset an answer on purpose, notice
 //! that a client left an idle stream, refuse framing that two readers could understand differently, and bound what
-//! a client can make it hold. The shape is tiny_http's: a [`Request`] is read from and then turned into an answer or
+//! a client can make it hold. The shape is `tiny_http`'s: a [`Request`] is read from and then turned into an answer or
 //! a writer, so the engine can be replaced.
 //!
 //! A connection has one file descriptor, used for both directions. Every reply is a whole number of `write` calls
@@ -67,10 +67,10 @@ impl Default for Limits {
             body: 64 * 1024 * 1024,
             connections: 4096,
             head_time: Duration::from_secs(10),
-            idle_time: Duration::from_secs(120),
+            idle_time: Duration::from_mins(2),
             body_wait: Duration::from_secs(30),
-            body_time: Duration::from_secs(600),
-            write_wait: Duration::from_secs(300),
+            body_time: Duration::from_mins(10),
+            write_wait: Duration::from_mins(5),
             stack: 1024 * 1024,
         }
     }

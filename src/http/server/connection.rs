@@ -67,6 +67,7 @@ impl std::fmt::Debug for Shared {
 }
 
 /// A read ended without bytes.
+#[derive(Clone, Copy)]
 enum Ended {
     Closed,
     TimedOut,
@@ -116,7 +117,9 @@ impl Connection {
                     let why = if outcome.is_ok() { "no answer" } else { "the handler failed" };
                     return self.refuse(refusal(500, why));
                 }
-                Answer::Begun | Answer::Closed => return,
+                Answer::Closed => return,
+                // Unread bytes would make a reset of the close, which is another fault than a cut.
+                Answer::Begun => return self.linger_if_unread(),
                 Answer::Complete if !self.persistent => return self.linger_if_unread(),
                 Answer::Complete => {
                     if !self.skip() {
@@ -230,7 +233,7 @@ impl Connection {
                 return Err(Ended::TimedOut);
             }
             // The time that is set may be up to an eighth too long: most requests then need no call for it.
-            let fits = self.timeout.is_some_and(|set| set >= left && set - left <= left / 8);
+            let fits = self.timeout.is_some_and(|set| set >= left && set.saturating_sub(left) <= left / 8);
             if !fits {
                 let _ = self.peer.socket.set_read_timeout(Some(left));
                 self.timeout = Some(left);

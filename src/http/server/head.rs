@@ -119,12 +119,11 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Head, Refusal> {
             request.path.unwrap_or_default(),
             request.version.unwrap_or(0),
         ),
-        Ok(_) => return Err(refusal(400, "the request head is not well formed")),
         Err(httparse::Error::TooManyHeaders) => return Err(refusal(431, "too many header fields")),
         Err(httparse::Error::Version) if names_version(bytes) => {
             return Err(refusal(505, "only HTTP/1.0 and HTTP/1.1 are spoken here"));
         }
-        Err(_) => return Err(refusal(400, "the request head is not well formed")),
+        _ => return Err(refusal(400, "the request head is not well formed")),
     };
     if target.len() > limits.target {
         return Err(TARGET_TOO_LONG);
