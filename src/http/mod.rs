@@ -11,3 +11,6 @@ pub mod server;
 pub mod sse;
 
 pub use headers::Headers;
+
+#[cfg(test)]
+mod proxy_tests;
