@@ -66,7 +66,7 @@ fn answer(request: Request<'_>, mut response: Response) -> std::io::Result<()> {
         }
     }
     let rest = parser.finish();
-    out.write_all(&rest.event.map_or_else(Vec::new, |event| event.into_raw()))?;
+    out.write_all(&rest.event.map_or_else(Vec::new, super::sse::Event::into_raw))?;
     out.write_all(&rest.tail)?;
     out.finish()
 }

@@ -73,8 +73,8 @@ impl Scan {
             let Some(line) = line.strip_suffix(b"\r") else {
                 return Err(refusal(400, "a line of the request head does not end in CR LF"));
             };
-            if self.lines == 0 && line.len() > limits.target + 32 {
-                return Err(TARGET_TOO_LONG);
+            if self.lines == 0 {
+                check_request_line(line, limits)?;
             }
             self.looked = end + 1;
             self.line = end + 1;
@@ -98,15 +98,19 @@ impl Scan {
         self.looked = bytes.len();
         if self.lines == 0 {
             let line = bytes.get(self.line..).unwrap_or_default();
-            if line.first().is_some_and(|byte| !is_token(*byte) && *byte != b'\r') {
-                return Err(refusal(400, "this is no HTTP request"));
-            }
-            if line.len() > limits.target + 32 {
-                return Err(TARGET_TOO_LONG);
-            }
+            check_request_line(line.strip_suffix(b"\r").unwrap_or(line), limits)?;
         }
         if bytes.len() > limits.head { Err(HEAD_TOO_LARGE) } else { Ok(None) }
     }
+}
+
+/// Refuses what can be no request line, whole or not: TLS, for one, has no line end to wait for.
+fn check_request_line(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
+    if line.first().is_some_and(|byte| !is_token(*byte)) {
+        return Err(refusal(400, "this is no HTTP request"));
+    }
+    // Method, spaces and version take no more than the rest.
+    if line.len() > limits.target + 32 { Err(TARGET_TOO_LONG) } else { Ok(()) }
 }
 
 /// Reads a whole head, blank line included.
@@ -187,5 +191,75 @@ fn framing(headers: &Headers, minor: u8, limits: &Limits) -> Result<Framing, Ref
                 _ => Err(BODY_TOO_LARGE),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+    use std::path::Path;
+
+    /// What a head comes to when it arrives in pieces of this size.
+    fn outcome(bytes: &[u8], size: usize) -> Result<Option<(usize, Head)>, Refusal> {
+        let limits = Limits { head: 4096, target: 1024, headers: 32, ..Limits::default() };
+        let mut scan = Scan::default();
+        for end in (1..=bytes.len()).filter(|end| end % size == 0 || *end == bytes.len()) {
+            if let Some((from, to)) = scan.find(&bytes[..end], &limits)? {
+                return parse(&bytes[from..to], &limits).map(|head| Some((to, head)));
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn damaged_heads_are_taken_or_refused_alike_however_they_are_cut() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/http");
+        let mut state: u64 = 0x5eed_0003;
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state % below as u64).unwrap()
+        };
+        let (mut taken, mut refused) = (0, 0);
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let original = fs::read(&path).unwrap();
+            if path.extension().is_none_or(|extension| extension != "request") || original.len() > 1000 {
+                continue;
+            }
+            for _ in 0..300 {
+                let mut bytes = original.clone();
+                for _ in 0..=random(3) {
+                    let at = random(bytes.len());
+                    match random(4) {
+                        0 => bytes[at] = b"\r\n\0 :;,\t\xff"[random(9)],
+                        1 => bytes.insert(at, b"\r\n\0 :;,\t\xff"[random(9)]),
+                        2 if bytes.len() > 1 => drop(bytes.remove(at)),
+                        _ => bytes[at] = u8::try_from(random(256)).unwrap(),
+                    }
+                }
+                let whole = outcome(&bytes, bytes.len());
+                for size in [1, 2, 7, 50] {
+                    let cut = outcome(&bytes, size);
+                    let text = bytes.escape_ascii();
+                    match (&whole, &cut) {
+                        (Ok(Some((to, head))), Ok(Some((other_to, other)))) => {
+                            let parts =
+                                |head: &Head| (head.target.clone(), head.headers.clone(), head.framing);
+                            assert_eq!((to, parts(head)), (other_to, parts(other)), "{text}");
+                        }
+                        (Ok(None), Ok(None)) | (Err(_), Err(_)) => {}
+                        _ => panic!("{whole:?} or {cut:?}: {text}"),
+                    }
+                }
+                match whole {
+                    Ok(_) => taken += 1,
+                    Err(_) => refused += 1,
+                }
+            }
+        }
+        assert!(taken > 1000 && refused > 1000, "{taken} {refused}");
     }
 }
