@@ -129,6 +129,9 @@ impl Upstream {
             .allow_non_standard_methods(true)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
+            // Node's servers and uvicorn close a connection that idles for 5 s. A request that meets the close is lost,
+            // and may not be repeated.
+            .max_idle_age(Duration::from_secs(4))
             .max_response_header_size(64 * 1024)
             .timeout_connect(Some(options.connect.unwrap_or(Duration::from_secs(10))))
             .tls_config(tls.build());

@@ -25,7 +25,7 @@ fn raw_server(replies: &'static [&'static [u8]]) -> (SocketAddr, mpsc::Receiver<
                 if reply.is_empty() {
                     return;
                 }
-                if !reply.starts_with(b"HTTP/1.1 2") {
+                if reply.windows(5).any(|part| part == b"close" || part == b"short") {
                     break;
                 }
             }
