@@ -9,7 +9,7 @@ const ROWS: [&[&str]; 8] = [
     &["cli"],
     &["door", "demo"],
     &["record", "replay"],
-    &["stdio"],
+    &["stdio", "http"],
     &["cassette"],
     &["redact", "mcp"],
     &["jsonrpc"],

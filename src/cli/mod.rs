@@ -12,6 +12,7 @@ pub mod record;
 pub mod recover;
 pub mod serve;
 mod stderr;
+pub mod upstream;
 pub mod use_;
 
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 
 use argh::{ArgsInfo, FromArgs};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exit;
 use crate::stdio::{child, exec};
 
@@ -74,8 +75,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 fn run(command: Command, wrapped: Option<Vec<OsString>>, own: &[OsString]) -> Result<u8> {
     match command {
-        Command::Use(command) => use_::run(&command, &needed(wrapped, "use")?, own),
-        Command::Record(command) => record::run(&command, &needed(wrapped, "record")?, own),
+        Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), own),
+        Command::Record(command) => record::run(&command, &wrapped.unwrap_or_default(), own),
         Command::Serve(command) => serve::run(&command, own),
         Command::Inspect(command) => {
             command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
@@ -87,12 +88,6 @@ fn run(command: Command, wrapped: Option<Vec<OsString>>, own: &[OsString]) -> Re
         Command::End(command) => end::run(&command),
         Command::Demo(command) => demo::run(&command),
     }
-}
-
-fn needed(wrapped: Option<Vec<OsString>>, command: &str) -> Result<Vec<OsString>> {
-    wrapped.filter(|wrapped| !wrapped.is_empty()).ok_or_else(|| {
-        Error::Usage(format!("{command} needs the server's command line after --, as in: mcpreel {command} --cassette f.json -- server"))
-    })
 }
 
 /// Prints a result. Nobody reading it is no failure.

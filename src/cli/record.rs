@@ -1,4 +1,4 @@
-//! `record`: run a server and keep what goes over its pipes.
+//! `record`: run a server, or stand in front of one, and keep what is said.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,6 +9,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::options::{Voice, seconds, server_name};
 use super::say;
+use super::upstream::{Plan, Typed};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::{Completion, Joined, Merged, Recording};
@@ -16,19 +17,21 @@ use crate::cassette::state::State;
 use crate::door::{self, Decision, Mode, Question};
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::record::segment::{Segment, Start};
-use crate::record::{Outcome, Reason, stdio};
+use crate::record::segment::Segment;
+use crate::record::writer::{Source, Start};
+use crate::record::{Outcome, Reason, http, stdio};
 use crate::redact::Rules;
 use crate::stdio::child;
 
-/// Run an MCP server and record what goes over its pipes. The client notices nothing.
+/// Run an MCP server, or stand in front of one, and record what is said. The client notices nothing.
 #[derive(ArgsInfo, FromArgs, Debug)]
 #[argh(
     subcommand,
     name = "record",
     example = "{command_name} --cassette session.cassette.json -- npx -y server-files .",
     example = "{command_name} --cassette session.cassette.json --redact '*ssn*' -- ./server",
-    note = "The exit status is the server's own, once it runs.",
+    example = "{command_name} --cassette session.cassette.json --url https://mcp.example.com/mcp",
+    note = "The exit status is the server's own, once it runs. With --url it is 0 when a signal ends the recording.",
     error_code(1, "nothing was captured"),
     error_code(2, "wrong usage, or the cassette's name is taken by another file"),
     error_code(6, "another recording owns the cassette"),
@@ -46,6 +49,33 @@ pub struct Record {
     /// recorders of one session record together
     #[argh(option, arg_name = "id")]
     pub session: Option<String>,
+    /// the server's URL, in place of a command
+    #[argh(option, arg_name = "url")]
+    pub url: Option<String>,
+    /// with --url: where clients find the recorder (default: any free port of 127.0.0.1)
+    #[argh(option, arg_name = "address")]
+    pub listen: Option<String>,
+    /// with --url: send this header to the server, in place of the client's; never recorded: 'NAME: VALUE'
+    #[argh(option, arg_name = "field")]
+    pub header: Vec<String>,
+    /// with --url: the same, its value taken from the environment: NAME=VARIABLE
+    #[argh(option, arg_name = "field")]
+    pub header_env: Vec<String>,
+    /// with --url: a PEM file with the only certificates to trust
+    #[argh(option, arg_name = "file")]
+    pub cacert: Option<String>,
+    /// with --url: end after so long without a request
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub max_idle: Option<Duration>,
+    /// with --url: write the URL for clients into this file once it is ready
+    #[argh(option, arg_name = "file")]
+    pub ready_file: Option<String>,
+    /// with --url: a further name under which clients may come
+    #[argh(option, arg_name = "host")]
+    pub allow_host: Vec<String>,
+    /// with --url: a web page's origin that may come
+    #[argh(option, arg_name = "origin")]
+    pub allow_origin: Vec<String>,
     /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
     #[argh(option, arg_name = "rule")]
     pub redact: Vec<String>,
@@ -66,6 +96,23 @@ pub struct Record {
     pub verbose: bool,
 }
 
+impl Record {
+    /// The options about a URL.
+    fn typed(&self) -> Typed<'_> {
+        Typed {
+            url: self.url.as_deref(),
+            listen: self.listen.as_deref(),
+            header: &self.header,
+            header_env: &self.header_env,
+            cacert: self.cacert.as_deref(),
+            max_idle: self.max_idle,
+            ready_file: self.ready_file.as_deref(),
+            allow_host: &self.allow_host,
+            allow_origin: &self.allow_origin,
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8> {
     check_name(&record.cassette)?;
@@ -80,15 +127,19 @@ pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8
         claim_wait: record.claim_wait,
         voice: Voice { quiet: record.quiet, verbose: record.verbose },
     };
+    let plan = record.typed().plan(command, "record")?;
     let rules = setup.rules()?;
     if let Some(program) = command.first() {
         child::find(program)?;
     }
-    let recorded = setup.decide(Mode::All).and_then(|decision| match decision {
-        Decision::Record(joined) => setup.record(*joined, rules, command),
+    let decided = setup.decide(Mode::All).and_then(|decision| match decision {
+        Decision::Record(joined) => Ok(*joined),
         Decision::Replay { .. } => Err(Error::Failed("nothing to record".to_owned())),
     });
-    around_a_command(recorded)
+    match plan {
+        Some(plan) => setup.record_url(decided?, rules, plan),
+        None => around_a_command(decided.and_then(|joined| setup.record(joined, rules, command))),
+    }
 }
 
 /// Around a command, what we could not do has a status of its own: that of the command may be 1.
@@ -169,7 +220,9 @@ impl Setup<'_> {
                 claim: joined.claim.clone(),
                 head: joined.head.clone(),
                 number: joined.number,
-                command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+                source: Source::Command(
+                    command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+                ),
                 rules,
             })
         });
@@ -183,6 +236,47 @@ impl Setup<'_> {
                 let kept = outcome.captured > 0 || outcome.recording_failed.is_some();
                 let left = recording.leave(joined, kept);
                 Ok(self.conclude(&outcome, left))
+            }
+            Err(error) => {
+                let _ = recording.leave(joined, false);
+                Err(error)
+            }
+        }
+    }
+
+    /// Records a server at a URL and returns the exit status.
+    pub fn record_url(&self, joined: Joined, rules: Arc<Rules>, plan: Plan) -> Result<u8> {
+        joined.notes.iter().for_each(|note| self.voice.note(note));
+        self.voice.detail(&format!("recording for {} into {}", self.owner.who(), joined.path.display()));
+        let state = State::of_user();
+        let recording = Recording::of(self.cassette, &state, &Files);
+        let segment = joined.file.try_clone().and_then(|file| {
+            http::Segment::start(Start {
+                file,
+                claim: joined.claim.clone(),
+                head: joined.head.clone(),
+                number: joined.number,
+                source: Source::Url(plan.recordable()),
+                rules,
+            })
+        });
+        let ended = match segment {
+            Ok(segment) => plan.run(Box::new(segment), &self.owner, self.voice),
+            Err(source) => Err(Error::Io { doing: "write the recording", path: joined.path.clone(), source }),
+        };
+        match ended {
+            Ok(http::Ended { unreachable: Some(why), .. }) => {
+                // Requests without a single answer are no cassette: in mode once it would be replayed.
+                recording.leave(joined, false)?;
+                let path = self.cassette.display();
+                say(&format!("the server could not be reached, so {path} was not written: {why}"));
+                Ok(exit::FAILED)
+            }
+            Ok(http::Ended { outcome, .. }) => {
+                let kept = outcome.captured > 0 || outcome.recording_failed.is_some();
+                let left = recording.leave(joined, kept);
+                let code = self.conclude(&outcome, left);
+                Ok(if code == exit::WRAPPER_FAILED { exit::FAILED } else { code })
             }
             Err(error) => {
                 let _ = recording.leave(joined, false);

@@ -8,6 +8,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::options::{Matching, Replay, Voice, replay, seconds, server_name};
 use super::record::{Setup, around_a_command, check_name};
+use super::upstream::{Plan, Typed};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::Recording;
@@ -46,6 +47,33 @@ pub struct Use {
     /// processes of one session belong together
     #[argh(option, arg_name = "id")]
     pub session: Option<String>,
+    /// the server's URL, in place of a command
+    #[argh(option, arg_name = "url")]
+    pub url: Option<String>,
+    /// with --url: where clients find the recorder (default: any free port of 127.0.0.1)
+    #[argh(option, arg_name = "address")]
+    pub listen: Option<String>,
+    /// with --url: send this header to the server, in place of the client's; never recorded: 'NAME: VALUE'
+    #[argh(option, arg_name = "field")]
+    pub header: Vec<String>,
+    /// with --url: the same, its value taken from the environment: NAME=VARIABLE
+    #[argh(option, arg_name = "field")]
+    pub header_env: Vec<String>,
+    /// with --url: a PEM file with the only certificates to trust
+    #[argh(option, arg_name = "file")]
+    pub cacert: Option<String>,
+    /// with --url: end after so long without a request
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub max_idle: Option<Duration>,
+    /// with --url: write the URL for clients into this file once it is ready
+    #[argh(option, arg_name = "file")]
+    pub ready_file: Option<String>,
+    /// with --url: a further name under which clients may come
+    #[argh(option, arg_name = "host")]
+    pub allow_host: Vec<String>,
+    /// with --url: a web page's origin that may come
+    #[argh(option, arg_name = "origin")]
+    pub allow_origin: Vec<String>,
     /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
     #[argh(option, arg_name = "rule")]
     pub redact: Vec<String>,
@@ -96,6 +124,28 @@ pub struct Use {
     pub verbose: bool,
 }
 
+impl Use {
+    /// The options about a URL.
+    fn typed(&self) -> Typed<'_> {
+        Typed {
+            url: self.url.as_deref(),
+            listen: self.listen.as_deref(),
+            header: &self.header,
+            header_env: &self.header_env,
+            cacert: self.cacert.as_deref(),
+            max_idle: self.max_idle,
+            ready_file: self.ready_file.as_deref(),
+            allow_host: &self.allow_host,
+            allow_origin: &self.allow_origin,
+        }
+    }
+}
+
+/// Replays to the client of a server at a URL, which comes over HTTP like the one that was recorded.
+fn replay_over_http(what: Replay<'_>, _plan: &Plan) -> Result<u8> {
+    replay(what)
+}
+
 /// Runs the command.
 pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> {
     check_name(&command.cassette)?;
@@ -112,8 +162,10 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
         claim_wait: command.claim_wait,
         voice,
     };
+    let plan = command.typed().plan(wrapped, "use")?;
     let decision = match setup.decide(chosen.mode) {
         Ok(decision) => decision,
+        Err(error) if plan.is_some() => return Err(error),
         Err(error) => return around_a_command(Err(error)),
     };
     match decision {
@@ -123,9 +175,10 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
                 wrapped.first().map_or(Ok(()), |program| child::find(program).map(|_| ()))?;
                 Ok(rules)
             });
-            match ready {
-                Ok(rules) => around_a_command(setup.record(*joined, rules, wrapped)),
-                Err(error) => {
+            match (ready, plan) {
+                (Ok(rules), Some(plan)) => setup.record_url(*joined, rules, plan),
+                (Ok(rules), None) => around_a_command(setup.record(*joined, rules, wrapped)),
+                (Err(error), _) => {
                     let state = State::of_user();
                     let _ = Recording::of(path, &state, &Files).leave(*joined, false);
                     Err(error)
@@ -135,7 +188,7 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
         Decision::Replay { source, notes } => {
             voice.note(&format!("{chosen}: replaying {}", path.display()));
             notes.iter().for_each(|note| voice.note(note));
-            replay(Replay {
+            let what = Replay {
                 path,
                 source,
                 server: Some((setup.server, command.server.is_some())),
@@ -154,7 +207,11 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
                     report: command.report.clone(),
                 },
                 voice,
-            })
+            };
+            match plan {
+                Some(plan) => replay_over_http(what, &plan),
+                None => replay(what),
+            }
         }
     }
 }

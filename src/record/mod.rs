@@ -1,4 +1,4 @@
-//! Recording: what goes over the pipes is queued for the recorder thread, then forwarded untouched.
+//! Recording: what goes over pipes and sockets is queued for the recorder thread, then forwarded untouched.
 
 use std::fmt;
 use std::io;
@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use crate::exit;
 
+pub mod http;
 pub mod pump;
 pub mod queue;
 pub mod recorder;
 pub mod segment;
 pub mod stdio;
+pub mod writer;
 
 pub use crate::stdio::child::Exit;
 
@@ -23,7 +25,7 @@ pub enum From {
     Server,
 }
 
-/// One line as it went over the pipe.
+/// One line as it went over the pipe; over HTTP, what `http/item.rs` puts into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Captured<'a> {
     /// Who sent it.
@@ -47,6 +49,19 @@ pub enum Reason {
     Signal(i32),
     /// Nobody reads our standard output any more.
     OutputClosed,
+}
+
+impl Reason {
+    /// The word in the last line of a segment.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ClientClosed => "client_closed",
+            Self::ServerExited => "server_exited",
+            Self::Signal(_) => "signal",
+            Self::OutputClosed => "output_closed",
+        }
+    }
 }
 
 /// How a session ended.

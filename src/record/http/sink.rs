@@ -1,0 +1,153 @@
+//! HTTP exchanges as a segment.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::super::writer::{Line, Start, Writer};
+use super::super::{Captured, Ending, From, Sink};
+use super::item::{End, Item};
+use crate::jsonrpc::message::View;
+use crate::jsonrpc::scan::Members;
+use crate::jsonrpc::string;
+use crate::mcp;
+
+/// The recorder's end of a segment.
+#[derive(Debug)]
+pub struct Segment(Writer);
+
+impl Segment {
+    /// Writes the head.
+    pub fn start(start: Start) -> io::Result<Self> {
+        Writer::start(start).map(Self)
+    }
+
+    fn push(&mut self, captured: &Captured<'_>) {
+        let Some(item) = Item::decode(captured.from, captured.line) else { return };
+        let mut line = Line {
+            at: captured.at,
+            from: item.from,
+            scope: item.scope,
+            session: item.session,
+            exchange: item.exchange,
+            get: item.get,
+            http: "",
+            end: None,
+            body: item.body,
+        };
+        if let Some(end) = item.end {
+            line.end = self.end_of(&item, end);
+            if line.end.is_some() {
+                self.0.push(&line);
+            }
+            return;
+        }
+        let mut facts = item.facts.to_owned();
+        for (name, value) in self.disagreeing(&item) {
+            facts.push_str(if facts.is_empty() { "" } else { "," });
+            facts.push_str(&format!("{}:{}", string::encode(&name), string::encode(&value)));
+        }
+        let http = if facts.is_empty() { String::new() } else { format!("{{{facts}}}") };
+        line.http = &http;
+        self.0.push(&line);
+        self.after(&item);
+    }
+
+    /// How an exchange ended, where that was not by a complete answer.
+    fn end_of(&mut self, item: &Item<'_>, end: End) -> Option<&'static str> {
+        // A standalone stream has no answer that could be complete, nor has a request that is answered elsewhere and
+        // was not even accepted.
+        let elsewhere = item.scope != item.exchange;
+        let incomplete = item.get || elsewhere || self.0.is_open(item.scope);
+        // A stream that was cut may go on in a further request.
+        if item.whole && !elsewhere {
+            self.0.forget(item.scope);
+        }
+        incomplete.then_some(match end {
+            End::Finished | End::Cut => "cut",
+            End::ClientClosed => "client_closed",
+        })
+    }
+
+    fn after(&mut self, item: &Item<'_>) {
+        if item.whole && item.scope == item.exchange {
+            self.0.forget(item.scope);
+        }
+    }
+
+    /// The headers that repeat a part of the body, where they do not agree with it.
+    fn disagreeing(&self, item: &Item<'_>) -> Vec<(String, String)> {
+        if item.mirrors.is_empty() {
+            return Vec::new();
+        }
+        let text = item.body.and_then(|body| std::str::from_utf8(body).ok()).unwrap_or_default();
+        let view = View::of(text).ok();
+        let mirrors = item.mirrors.lines().filter_map(|line| line.split_once(": "));
+        mirrors
+            .map(|(name, value)| (name.to_owned(), decoded(value)))
+            .filter(|(name, value)| !view.is_some_and(|view| self.agrees(name, value, text, &view)))
+            .collect()
+    }
+
+    fn agrees(&self, name: &str, value: &str, text: &str, view: &View) -> bool {
+        let method = view.method_name(text);
+        match name {
+            "mcp-method" => value == method,
+            "mcp-name" => mcp::target(&method, text, view).is_some_and(|target| target == value),
+            "mcp-protocol-version" => match mcp::version(text, view) {
+                Some(version) => version == value,
+                // Legacy bodies do not repeat it: it is the version that was agreed on.
+                None => self.0.server().protocol.iter().any(|known| known == value),
+            },
+            _ => view.params.is_some_and(|params| has_argument(text, params.start, value)),
+        }
+    }
+}
+
+/// Whether a string, number or boolean below the value at `start` reads like `value`. Which parameter a header
+/// repeats is said in the tool's schema, which need not be known here.
+fn has_argument(text: &str, start: usize, value: &str) -> bool {
+    let Some(mut members) = Members::of(text, start) else { return false };
+    while let Ok(Some((_, found))) = members.next() {
+        let literal = found.of(text);
+        let equal = match literal.as_bytes().first() {
+            Some(b'"') => string::is(literal, value),
+            Some(b'{') => has_argument(text, found.start, value),
+            _ => literal == value,
+        };
+        if equal {
+            return true;
+        }
+    }
+    false
+}
+
+/// A header value without the wrapping for what a header cannot hold (2026-07-28, transports, "Encoding").
+fn decoded(value: &str) -> String {
+    let wrapped = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    let bytes = wrapped.and_then(|encoded| STANDARD.decode(encoded).ok());
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| value.to_owned())
+}
+
+impl Sink for Segment {
+    fn prepare(&mut self, batch: &[Captured<'_>]) {
+        self.0.clear();
+        batch.iter().for_each(|captured| self.push(captured));
+    }
+
+    /// Writes what was prepared.
+    fn append(&mut self, _batch: &[Captured<'_>]) -> io::Result<()> {
+        self.0.append()
+    }
+
+    fn ending(&mut self, end: &Ending) -> io::Result<()> {
+        self.0.end(end.reason.word(), Vec::new())
+    }
+}
+
+/// An item for the queue.
+pub(super) fn parcel(item: &Item<'_>) -> super::super::queue::Parcel<'static> {
+    let from: From = item.from;
+    super::super::queue::Parcel { from, carried: Some(item.encode()), torn: false, whole: &[], count: 1 }
+}
