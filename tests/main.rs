@@ -24,6 +24,8 @@ mod record_bytes;
 mod record_crash;
 mod record_endings;
 mod record_files;
+mod record_http;
+mod record_http_streams;
 mod record_leftovers;
 mod replay_batches;
 mod replay_endings;

@@ -11,7 +11,7 @@ use super::head::{Process, Server};
 use super::model::Cassette;
 use super::record::{Body, Record, Side};
 use crate::jsonrpc::canonical::{self, Treat};
-use crate::jsonrpc::message::{Shape, View};
+use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::{Members, Span, elements};
 use crate::jsonrpc::tree::Tree;
 
@@ -87,12 +87,11 @@ fn traffic(cassette: &Cassette) -> Traffic {
             Body::Text(span) | Body::Base64(span) => Some(span.of(&cassette.text).as_bytes().to_vec()),
             _ => None,
         };
-        let end = record
-            .more
-            .as_ref()
-            .and_then(|more| more.end.as_deref())
-            .map(|end| format!("end {end}").into_bytes());
-        for form in line.into_iter().chain(end) {
+        // A standalone stream ends, and is opened again, as time will have it.
+        let more = record.more.as_ref().filter(|more| !more.stream_get);
+        let end = more.and_then(|more| more.end.as_deref()).map(|end| format!("end {end}").into_bytes());
+        let refused = more.and_then(|more| more.http.as_deref()).and_then(refusal);
+        for form in line.into_iter().chain(end).chain(refused) {
             *traffic.others.entry(place(form)).or_default() += 1;
         }
     }
@@ -103,6 +102,12 @@ fn traffic(cassette: &Cassette) -> Traffic {
         }
     }
     traffic
+}
+
+/// The status of an answer that is no success.
+fn refusal(http: &str) -> Option<Vec<u8>> {
+    let status = member(http, Span::new(0, http.len()), "status")?.of(http);
+    (!status.starts_with('2')).then(|| format!("status {status}").into_bytes())
 }
 
 fn is_uncounted(method: &str) -> bool {

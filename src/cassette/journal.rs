@@ -1,5 +1,6 @@
 //! The journal: the same records, one per line, valid after every line. Segments of a running recording are journals.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::document::fields;
@@ -127,6 +128,7 @@ impl Part {
             }
             record.at = latest;
         }
+        settle_sessions(&mut self.records);
     }
 
     fn mark_killed(&mut self) {
@@ -137,6 +139,19 @@ impl Part {
             killed: true,
             ..Process::default()
         });
+    }
+}
+
+/// Gives the request that began a session the session that its answer named: when it was recorded, there was none.
+fn settle_sessions(records: &mut [Record]) {
+    let named = records.iter().filter(|record| record.exchange > 0 && record.session > 0);
+    let sessions: HashMap<(u32, u32), u32> =
+        named.map(|record| ((record.server, record.exchange), record.session)).collect();
+    if sessions.is_empty() {
+        return;
+    }
+    for record in records.iter_mut().filter(|record| record.exchange > 0 && record.session == 0) {
+        record.session = sessions.get(&(record.server, record.exchange)).copied().unwrap_or(0);
     }
 }
 

@@ -154,8 +154,17 @@ impl Cassette {
             self.records.sort_by_key(|record| record.at);
             return;
         }
+        // Each recorder counts sessions and exchanges from 1.
+        let taken: Vec<(u32, u32)> = servers.iter().map(|server| self.numbers(*server)).collect();
         for mut record in other.records {
             record.shift(offset);
+            let index = usize::try_from(record.server).ok();
+            let (sessions, exchanges) = index.and_then(|index| taken.get(index)).copied().unwrap_or_default();
+            for (number, taken) in [(&mut record.session, sessions), (&mut record.exchange, exchanges)] {
+                if *number > 0 {
+                    *number = number.saturating_add(taken);
+                }
+            }
             record.at = record.at.saturating_add(delay.unsigned_abs());
             record.server = usize::try_from(record.server)
                 .ok()
@@ -165,6 +174,14 @@ impl Cassette {
             self.records.push(record);
         }
         self.records.sort_by_key(|record| record.at);
+    }
+
+    /// The highest session and exchange of a server.
+    fn numbers(&self, server: u32) -> (u32, u32) {
+        let records = self.records.iter().filter(|record| record.server == server);
+        records.fold((0, 0), |(sessions, exchanges), record| {
+            (record.session.max(sessions), record.exchange.max(exchanges))
+        })
     }
 
     fn add_server(&mut self, name: &str, server: &Server) -> u32 {

@@ -230,14 +230,16 @@ impl<'a> Exchange<'a> {
         let local = rewrite::headers(&headers, &self.shared.mapping, &self.host);
         let kind = facts::kind(&headers);
         let outgoing = Outgoing { status, headers: &local, length };
-        if self.place == Place::Metadata && status == 200 && readable {
+        let short = length.is_none_or(|length| length < LARGEST_METADATA);
+        if self.place == Place::Metadata && status == 200 && readable && short {
             self.metadata(request, &outgoing, body, &facts);
         } else if self.speaks() && readable && kind.as_deref() == Some("sse") {
             self.stream(request, &outgoing, body, facts);
         } else {
             let keeps = match kind.as_deref() {
-                // Who may not come in gets a page or an error of the authorization: no answer to the request.
-                _ if !readable || !self.speaks() || matches!(status, 401 | 403) => 0,
+                // Who may not come in gets a page or an error of the authorization, and some servers put a word of
+                // confirmation under a 202: no answers to the request.
+                _ if !readable || !self.speaks() || matches!(status, 202 | 401 | 403) => 0,
                 Some("json") => LARGEST_KEPT,
                 _ => LARGEST_TEXT,
             };
@@ -284,19 +286,23 @@ impl<'a> Exchange<'a> {
     ) {
         let mut buffer = vec![0; BUFFER];
         let mut kept = Kept { bytes: Vec::new(), limit: keeps };
-        let mut held = match body.read(&mut buffer) {
-            Ok(length) => buffer.get(..length).unwrap_or_default().to_vec(),
-            Err(_) => {
-                self.record(facts, None, false);
-                self.broken();
-                return drop(outgoing.begin(request));
+        let mut held = Vec::new();
+        // A body of known length comes with its head or soon after, and mostly goes out with it in one piece.
+        if outgoing.length.is_some() {
+            match body.read(&mut buffer) {
+                Ok(length) => held.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+                Err(_) => {
+                    self.record(facts, None, false);
+                    self.broken();
+                    return drop(outgoing.begin(request));
+                }
             }
-        };
-        kept.add(&held);
-        if held.is_empty() || outgoing.length == Some(held.len() as u64) {
-            self.record(facts, kept.body(), true);
-            drop(request.respond(outgoing.status, outgoing.headers, &held));
-            return;
+            kept.add(&held);
+            if held.is_empty() || outgoing.length == Some(held.len() as u64) {
+                self.record(facts, kept.body(), true);
+                drop(request.respond(outgoing.status, outgoing.headers, &held));
+                return;
+            }
         }
         let Ok(mut out) = outgoing.begin(request) else {
             self.record(facts, None, false);
@@ -309,7 +315,7 @@ impl<'a> Exchange<'a> {
                     let bytes = buffer.get(..length).unwrap_or_default();
                     kept.add(bytes);
                     // The last piece goes out after the record is queued, so one is always held back.
-                    if out.send(&held).is_err() {
+                    if !held.is_empty() && out.send(&held).is_err() {
                         self.record(facts, None, false);
                         return self.end(End::ClientClosed);
                     }
@@ -325,7 +331,7 @@ impl<'a> Exchange<'a> {
             }
         }
         self.record(facts, kept.body(), true);
-        if out.send(&held).is_ok() {
+        if held.is_empty() || out.send(&held).is_ok() {
             let _ = out.finish();
         }
     }

@@ -1,0 +1,603 @@
+//! Recording over HTTP: what passes, how, and what of it is in the cassette. Streams are in `record_http_streams.rs`.
+
+use std::io::Write as _;
+
+use crate::support::http::{SSE, Upstream, answer, chunk, json, records};
+use crate::support::{Sandbox, eventually};
+
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+const PONG: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+#[test]
+fn r022_a_json_answer_is_passed_on_as_it_is() {
+    let body = "{ \"jsonrpc\": \"2.0\",\r\n \"result\": {\"n\": 1.0, \"s\": \"\\u00e9\"}, \"id\": 1}";
+    let upstream = Upstream::start(move |request, socket| {
+        let whole = request.text().contains("whole");
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n";
+        if whole {
+            socket
+                .write_all(&answer("200 OK", "Content-Type: application/json; charset=utf-8\r\n", body))
+                .unwrap();
+        } else {
+            socket.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).unwrap();
+            for piece in body.as_bytes().chunks(7) {
+                socket.write_all(&chunk(piece)).unwrap();
+            }
+            socket.write_all(b"0\r\n\r\n").unwrap();
+        }
+        true
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    assert_eq!(proxy.path, "/mcp");
+    let sent = " {\"jsonrpc\":\"2.0\", \"id\":1,\"method\":\"whole\"}\n";
+    for request in [sent, PING] {
+        let answer = proxy.post("", request);
+        assert_eq!((answer.status, answer.text()), (200, body));
+        assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
+        assert_eq!(upstream.next().text(), request);
+    }
+    proxy.stop(0);
+    assert_eq!(
+        records(&sandbox, "c.json"),
+        [
+            r#"{"exchange":1,"from":"client","payload":{"id":1,"jsonrpc":"2.0","method":"whole"}}"#,
+            r#"{"exchange":1,"from":"server","http":{"status":200,"type":"json"},"payload":{"id":1,"jsonrpc":"2.0","result":{"n":1.0,"s":"é"}}}"#,
+            r#"{"exchange":2,"from":"client","payload":{"id":1,"jsonrpc":"2.0","method":"ping"}}"#,
+            r#"{"exchange":2,"from":"server","http":{"status":200,"type":"json"},"payload":{"id":1,"jsonrpc":"2.0","result":{"n":1.0,"s":"é"}}}"#,
+        ]
+    );
+    let text = sandbox.read("c.json");
+    assert!(text.contains("\"s\": \"\\u00e9\"") && text.contains("\"n\": 1.0"), "{text}");
+    assert!(text.contains("\"transport\": \"http\"") && text.contains(&upstream.url("/mcp")), "{text}");
+    assert!(!text.contains("\"conn\""), "{text}");
+}
+
+#[test]
+fn r025_every_status_and_method_passes() {
+    let upstream = Upstream::start(|request, socket| {
+        let reply = match request.method.as_str() {
+            "GET" => answer("405 Method Not Allowed", "Allow: POST\r\n", ""),
+            "DELETE" => answer("200 OK", "", ""),
+            "OPTIONS" => b"HTTP/1.1 204 No Content\r\nX-Own: 1\r\n\r\n".to_vec(),
+            _ => match request.text().as_str() {
+                NOTE => b"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".to_vec(),
+                "406" => answer("406 Not Acceptable", "", ""),
+                "413" => answer("413 Content Too Large", "Content-Type: text/html\r\n", "<p>big</p>"),
+                "429" => answer("429 Too Many Requests", "Retry-After: 7\r\n", ""),
+                _ => answer(
+                    "404 Not Found",
+                    "Content-Type: application/json\r\n",
+                    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#,
+                ),
+            },
+        };
+        socket.write_all(&reply).is_ok()
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    assert_eq!(proxy.post("", NOTE).status, 202);
+    assert_eq!(proxy.post("", "406").status, 406);
+    let big = proxy.post("", "413");
+    assert_eq!((big.status, big.text()), (413, "<p>big</p>"));
+    assert_eq!(proxy.post("", "429").header("retry-after"), Some("7"));
+    assert_eq!(proxy.post("Mcp-Session-Id: gone\r\n", PING).status, 404);
+    let get = proxy.get("/mcp", "Accept: text/event-stream\r\n");
+    assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
+    assert_eq!(proxy.begin("DELETE", "/mcp", "Mcp-Session-Id: gone\r\n").answer().status, 200);
+    let options = proxy.begin("OPTIONS", "/mcp", "").answer();
+    assert_eq!((options.status, options.header("x-own")), (204, Some("1")));
+    proxy.stop(0);
+    assert_eq!(
+        records(&sandbox, "c.json"),
+        [
+            r#"{"exchange":1,"from":"client","payload":{"jsonrpc":"2.0","method":"notifications/initialized"}}"#,
+            r#"{"exchange":1,"from":"server","http":{"status":202}}"#,
+            r#"{"exchange":2,"from":"client","payload":406}"#,
+            r#"{"exchange":2,"from":"server","http":{"status":406}}"#,
+            r#"{"exchange":3,"from":"client","payload":413}"#,
+            r#"{"exchange":3,"from":"server","http":{"status":413,"type":"text/html"},"text":"<p>big</p>"}"#,
+            r#"{"exchange":4,"from":"client","payload":429}"#,
+            r#"{"exchange":4,"from":"server","http":{"retry-after":"7","status":429}}"#,
+            r#"{"exchange":5,"from":"client","payload":{"id":1,"jsonrpc":"2.0","method":"ping"}}"#,
+            r#"{"exchange":5,"from":"server","http":{"status":404,"type":"json"},"payload":{"error":{"code":-32001,"message":"Session not found"},"id":null,"jsonrpc":"2.0"}}"#,
+            r#"{"exchange":6,"from":"client","http":{"method":"GET"},"stream":"get"}"#,
+            r#"{"exchange":6,"from":"server","http":{"allow":"POST","status":405},"stream":"get"}"#,
+            r#"{"exchange":7,"from":"client","http":{"method":"DELETE"},"session":1}"#,
+            r#"{"exchange":7,"from":"server","http":{"status":200},"session":1}"#,
+            r#"{"exchange":8,"from":"client","http":{"method":"OPTIONS"}}"#,
+            r#"{"exchange":8,"from":"server","http":{"status":204}}"#,
+        ]
+    );
+}
+
+#[test]
+fn r026_headers_pass_both_ways_but_for_those_of_the_connection() {
+    let upstream = Upstream::saying(answer(
+        "200 OK",
+        "Content-Type: application/json\r\nMcp-Session-Id: s-1\r\nX-Own: a\r\nX-Own: b\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n",
+        PONG,
+    ));
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    let sent = [
+        ("mcp-session-id", "s-0"),
+        ("last-event-id", "9"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "ping"),
+        ("mcp-name", "=?base64?w6k=?="),
+        ("mcp-param-region", "eu"),
+        ("x-unknown", "?"),
+        ("origin", "http://localhost:6274"),
+        ("authorization", "Bearer k"),
+    ];
+    let lines: String = sent.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let got = proxy.post(&format!("{lines}Connection: X-Mine\r\nX-Mine: 1\r\nTE: trailers\r\n"), PING);
+    let seen = upstream.next();
+    for (name, value) in sent {
+        assert_eq!(seen.all(name), [value], "{name}");
+    }
+    for name in ["x-mine", "te"] {
+        assert_eq!(seen.header(name), None);
+    }
+    assert_eq!(got.header("mcp-session-id"), Some("s-1"));
+    assert_eq!(got.head.matches("x-own: ").count(), 2, "{}", got.head);
+    assert_eq!(got.header("x-hop"), None);
+    proxy.stop(0);
+}
+
+#[test]
+fn r027_the_server_sees_its_own_name() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    proxy.post("", PING);
+    let seen = upstream.next();
+    assert_eq!(seen.all("host"), [upstream.address.to_string()]);
+    assert_eq!(seen.all("accept-encoding"), ["identity"]);
+    proxy.stop(0);
+}
+
+#[test]
+fn r028_foreign_pages_and_names_are_turned_away_before_the_server_hears_of_them() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy(
+        "c.json",
+        &upstream.url("/mcp"),
+        &["-q", "--allow-origin", "https://inspector.example"],
+    );
+    for headers in ["Origin: http://evil.example\r\n", "Origin: null\r\n"] {
+        assert_eq!(proxy.post(headers, PING).status, 403, "{headers}");
+        assert_eq!(proxy.get("/.well-known/oauth-protected-resource", headers).status, 403, "{headers}");
+    }
+    let mut wire = proxy.wire();
+    wire.write(format!(
+        "POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: {}\r\n\r\n{PING}",
+        PING.len()
+    ));
+    assert_eq!(wire.answer().status, 403);
+    assert!(upstream.received.try_recv().is_err());
+    assert_eq!(proxy.post("Origin: https://inspector.example\r\n", PING).status, 200);
+    upstream.next();
+    proxy.stop(0);
+    assert_eq!(records(&sandbox, "c.json").len(), 2);
+}
+
+#[test]
+fn r033_redirects_are_not_followed_and_those_to_the_server_stay_here() {
+    let upstream = Upstream::start(|request, socket| {
+        let own = format!("http://{}", request.header("host").unwrap());
+        let reply = match request.target.as_str() {
+            "/mcp" => answer("307 Temporary Redirect", &format!("Location: {own}/mcp/\r\n"), ""),
+            "/mcp/" => json(PONG),
+            "/away" => answer("302 Found", "Location: https://login.example/start?state=s3cret\r\n", ""),
+            _ => answer("302 Found", &format!("Location: {own}/callback?code=s3cret\r\n"), ""),
+        };
+        socket.write_all(&reply).is_ok()
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    let local = format!("http://{}", proxy.address);
+    let moved = proxy.post("", PING);
+    assert_eq!((moved.status, moved.header("location")), (307, Some(&*format!("{local}/mcp/"))));
+    assert_eq!(proxy.begin_post_to("/mcp/", "", PING).answer().text(), PONG);
+    let away = proxy.get("/away", "");
+    assert_eq!(away.header("location"), Some("https://login.example/start?state=s3cret"));
+    let back = proxy.get("/authorize?x", "");
+    assert_eq!(back.header("location"), Some(&*format!("{local}/callback?code=s3cret")));
+    assert_eq!(upstream.received.try_iter().count(), 4);
+    proxy.stop(0);
+    let own = upstream.url("");
+    assert_eq!(
+        records(&sandbox, "c.json"),
+        [
+            r#"{"exchange":1,"from":"client","payload":{"id":1,"jsonrpc":"2.0","method":"ping"}}"#.to_owned(),
+            format!(r#"{{"exchange":1,"from":"server","http":{{"location":"{own}/mcp/","status":307}}}}"#),
+            r#"{"exchange":2,"from":"client","http":{"path":"/mcp/"},"payload":{"id":1,"jsonrpc":"2.0","method":"ping"}}"#.to_owned(),
+            r#"{"exchange":2,"from":"server","http":{"status":200,"type":"json"},"payload":{"id":1,"jsonrpc":"2.0","result":{}}}"#.to_owned(),
+            r#"{"exchange":3,"from":"client","http":{"method":"GET","path":"/away"}}"#.to_owned(),
+            r#"{"exchange":3,"from":"server","http":{"location":"https://login.example/start","status":302}}"#.to_owned(),
+            r#"{"exchange":4,"from":"client","http":{"method":"GET","path":"/authorize"}}"#.to_owned(),
+            format!(r#"{{"exchange":4,"from":"server","http":{{"location":"{own}/callback","status":302}}}}"#),
+        ]
+    );
+}
+
+#[test]
+fn r034_a_compressed_answer_stays_what_it_is() {
+    let packed = b"\x1f\x8b\x08\x00not really\xff";
+    let mut reply = answer(
+        "200 OK",
+        "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
+        &"x".repeat(packed.len()),
+    );
+    let body = reply.len() - packed.len();
+    reply[body..].copy_from_slice(packed);
+    let upstream = Upstream::saying(reply);
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    let got = proxy.post("Accept-Encoding: gzip\r\n", PING);
+    assert_eq!((got.header("content-encoding"), &got.body[..]), (Some("gzip"), &packed[..]));
+    proxy.stop(0);
+    assert_eq!(
+        records(&sandbox, "c.json")[1],
+        r#"{"exchange":1,"from":"server","http":{"status":200,"type":"json"}}"#
+    );
+}
+
+#[test]
+fn r036_a_client_that_signs_in_finds_the_way_through_us() {
+    let upstream = Upstream::start(|request, socket| {
+        let own = format!("http://{}", request.header("host").unwrap());
+        let reply = if request.target == "/mcp" {
+            let challenge = format!(
+                "WWW-Authenticate: Bearer error=\"invalid_token\", resource_metadata=\"{own}/meta/mcp\"\r\n"
+            );
+            answer(
+                "401 Unauthorized",
+                &format!("Content-Type: application/json\r\n{challenge}"),
+                r#"{"error":"s3cret"}"#,
+            )
+        } else {
+            json(&format!(r#"{{"resource":"{own}/mcp", "authorization_servers":["{own}"]}}"#))
+        };
+        socket.write_all(&reply).is_ok()
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &[]);
+    let refused = proxy.post("", PING);
+    assert_eq!((refused.status, refused.text()), (401, r#"{"error":"s3cret"}"#));
+    let challenge =
+        format!("Bearer error=\"invalid_token\", resource_metadata=\"http://{}/meta/mcp\"", proxy.address);
+    assert_eq!(refused.header("www-authenticate"), Some(&*challenge));
+    for path in ["/meta/mcp", "/.well-known/oauth-protected-resource/mcp"] {
+        let metadata = proxy.get(path, "");
+        let expected =
+            format!(r#"{{"resource":"{}", "authorization_servers":["{}"]}}"#, proxy.url, upstream.url(""));
+        assert_eq!(metadata.text(), expected);
+    }
+    let said = proxy.stop(0).stderr;
+    assert!(said.contains("the server asks for authorization"), "{said}");
+    let kept = records(&sandbox, "c.json");
+    assert!(kept[1].contains("\"www-authenticate\"") && !kept[1].contains("payload"), "{kept:?}");
+    assert!(kept[3].ends_with(r#""http":{"status":200,"type":"json"}}"#), "{kept:?}");
+}
+
+#[test]
+fn r037_no_credential_is_in_any_file() {
+    const SECRET: &str = "s3cretK3yOfTheDay";
+    let upstream = Upstream::start(|request, socket| {
+        let reply = match request.target.split('?').next().unwrap() {
+            "/token" => json(&format!(r#"{{"access":"{SECRET}"}}"#)),
+            _ => answer(
+                "200 OK",
+                &format!(
+                    "Content-Type: application/json\r\nMcp-Session-Id: {SECRET}\r\nSet-Cookie: sid={SECRET}\r\nX-Api-Key: {SECRET}\r\n"
+                ),
+                PONG,
+            ),
+        };
+        socket.write_all(&reply).is_ok()
+    });
+    let url = format!("http://user:{SECRET}@{}/mcp?api_key={SECRET}", upstream.address);
+    let sandbox = Sandbox::new();
+    let run = sandbox
+        .url_recorder(
+            "c.json",
+            &url,
+            &["-v", "--header", &format!("X-Api-Key: {SECRET}"), "--header-env", "X-Other=OTHER_KEY"],
+        )
+        .env("OTHER_KEY", SECRET);
+    let proxy = sandbox.proxy_of(run);
+    let headers = format!(
+        "Authorization: Bearer {SECRET}\r\nCookie: sid={SECRET}\r\nMcp-Session-Id: {SECRET}\r\nLast-Event-ID: {SECRET}\r\nMcp-Param-Token: {SECRET}\r\n"
+    );
+    let got = proxy.post(&headers, PING);
+    assert_eq!(got.header("set-cookie"), Some(&*format!("sid={SECRET}")));
+    let seen = upstream.next();
+    assert_eq!(seen.target, format!("/mcp?api_key={SECRET}"));
+    assert_eq!(seen.all("x-api-key"), [SECRET]);
+    assert_eq!(seen.all("x-other"), [SECRET]);
+    assert!(seen.header("authorization").unwrap().starts_with("Basic "), "{}", seen.head);
+    assert_eq!(seen.all("cookie"), [format!("sid={SECRET}")]);
+    let prefix = proxy.path.strip_suffix("/mcp").unwrap().to_owned();
+    let form = format!("grant_type=refresh_token&refresh_token={SECRET}");
+    let token = proxy.begin_post_to(&format!("{prefix}/token?key={SECRET}"), "", &form).answer();
+    assert!(token.text().contains(SECRET));
+    eventually("four records on disk", || {
+        sandbox
+            .every_file()
+            .iter()
+            .any(|(_, bytes)| memchr::memmem::find_iter(bytes, "\"exchange\":").count() == 4)
+    });
+    let look = |when: &str| {
+        for (path, bytes) in sandbox.every_file() {
+            for secret in [SECRET, "dXNlcjpzM2NyZXR"] {
+                assert!(
+                    memchr::memmem::find(&bytes, secret.as_bytes()).is_none(),
+                    "{when}: {}",
+                    path.display()
+                );
+            }
+        }
+    };
+    look("while recording");
+    let said = proxy.stop(0).stderr;
+    assert!(!said.contains(SECRET), "{said}");
+    look("afterwards");
+    let text = sandbox.read("c.json");
+    assert!(text.contains("\"mcp-param-token\": \"REDACTED-1\""), "{text}");
+    assert!(text.contains("://REDACTED@") && text.contains("?api_key=REDACTED"), "{text}");
+    assert!(text.contains("\"path\": \"/token\""), "{text}");
+}
+
+#[test]
+fn r038_injected_headers_go_with_every_request_and_only_who_knows_the_path_gets_in() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let proxy =
+        sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--header", "Authorization: Bearer injected"]);
+    let prefix = proxy.path.strip_suffix("/mcp").unwrap();
+    assert_eq!(prefix.len(), 33, "{}", proxy.path);
+    proxy.post("Authorization: Bearer mine\r\n", PING);
+    proxy.get(&proxy.path, "");
+    proxy.begin("DELETE", &proxy.path, "").answer();
+    for method in ["POST", "GET", "DELETE"] {
+        let seen = upstream.next();
+        assert_eq!((&*seen.method, &*seen.target), (method, "/mcp"));
+        assert_eq!(seen.all("authorization"), ["Bearer injected"]);
+    }
+    for path in ["/mcp", "/", &format!("{prefix}mcp"), &format!("/{}/mcp", "0".repeat(32))] {
+        assert_eq!(proxy.get(path, "").status, 404, "{path}");
+    }
+    assert!(upstream.received.try_recv().is_err());
+    proxy.stop(0);
+}
+
+#[test]
+fn r039_a_server_that_is_not_there_is_told_to_the_client_and_not_stored() {
+    let upstream = Upstream::saying(json(PONG));
+    let url = upstream.url("/mcp");
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &url, &["-q"]);
+    assert_eq!(proxy.post("", PING).status, 200);
+    // It dies between two calls.
+    let address = upstream.die();
+    let answer = proxy.post("", r#"{"jsonrpc":"2.0","id":"\u00e9","method":"tools/call"}"#);
+    assert_eq!(answer.status, 502);
+    assert!(
+        answer.text().starts_with(r#"{"jsonrpc":"2.0","id":"\u00e9","error":{"code":-31004,"#),
+        "{}",
+        answer.text()
+    );
+    assert!(proxy.get("/mcp", "").text().contains("\"id\":null"));
+    // And comes back.
+    let upstream = Upstream::start_at(address, |_, socket| socket.write_all(&json(PONG)).is_ok());
+    assert_eq!(proxy.post("", PING).text(), PONG);
+    drop(upstream);
+    let said = proxy.stop(0).stderr;
+    assert_eq!(said.matches("the server cannot be reached").count(), 1, "{said}");
+    let kept = records(&sandbox, "c.json");
+    assert_eq!(kept[3], r#"{"end":"cut","exchange":2,"from":"server"}"#);
+    assert_eq!(kept.len(), 8, "{kept:?}");
+    assert!(!sandbox.read("c.json").contains("31004"));
+}
+
+#[test]
+fn r039_a_server_that_was_never_there_leaves_no_cassette() {
+    let url = { Upstream::saying("").url("/mcp") };
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &url, &["-q"]);
+    assert_eq!(proxy.post("", PING).status, 502);
+    let said = proxy.stop(1).stderr;
+    assert!(said.contains("could not be reached, so c.json was not written"), "{said}");
+    assert_eq!(sandbox.of_cassette("c.json"), [""; 0]);
+}
+
+#[test]
+fn r040_headers_that_contradict_the_body_are_the_servers_to_judge() {
+    let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32020,"message":"header mismatch"}}"#;
+    let upstream = Upstream::saying(answer("400 Bad Request", "Content-Type: application/json\r\n", refusal));
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"é","arguments":{"where":{"region":"eu"},"n":3},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+    for (name, value) in [
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "=?base64?w6k=?="),
+        ("Mcp-Protocol-Version", "2026-07-28"),
+    ] {
+        let parameters = "Mcp-Param-Region: eu\r\nMcp-Param-N: 3\r\n";
+        let good = proxy.post(&format!("{name}: {value}\r\n{parameters}"), call);
+        let bad = proxy.post(&format!("{name}: other\r\nMcp-Param-Region: us\r\n"), call);
+        for answer in [good, bad] {
+            assert_eq!((answer.status, answer.text()), (400, refusal));
+        }
+    }
+    proxy.stop(0);
+    let kept = records(&sandbox, "c.json");
+    let facts: Vec<bool> = kept.iter().step_by(2).map(|record| record.contains("\"http\"")).collect();
+    assert_eq!(facts, [false, true, false, true, false, true], "{kept:?}");
+    assert!(kept[2].contains(r#""http":{"mcp-method":"other","mcp-param-region":"us"}"#), "{kept:?}");
+}
+
+#[test]
+fn sessions_are_numbered_by_order_of_creation_and_requests_know_theirs() {
+    let upstream = Upstream::start(|request, socket| {
+        let reply = if request.text().contains("initialize") {
+            let id = if request.text().contains("\"b\"") { "beta" } else { "alpha" };
+            answer("200 OK", &format!("Content-Type: application/json\r\nMcp-Session-Id: {id}\r\n"), PONG)
+        } else {
+            json(PONG)
+        };
+        socket.write_all(&reply).is_ok()
+    });
+    let sandbox = Sandbox::new();
+    let init = |name: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"clientInfo":{{"name":"{name}"}}}}}}"#
+        )
+    };
+    for cassette in ["c.json", "c.jsonl"] {
+        let proxy = sandbox.proxy(cassette, &upstream.url("/mcp"), &["-q"]);
+        for (name, id) in [("b", "beta"), ("a", "alpha")] {
+            assert_eq!(proxy.post("", &init(name)).header("mcp-session-id"), Some(id));
+            proxy.post(&format!("Mcp-Session-Id: {id}\r\n"), PING);
+        }
+        proxy.post("Mcp-Session-Id: beta\r\n", PING);
+        proxy.stop(0);
+        let read = mcpreel::cassette::Cassette::read(&sandbox.path.join(cassette)).unwrap();
+        let numbers: Vec<(u32, u32)> =
+            read.records.iter().map(|record| (record.session, record.exchange)).collect();
+        let expected = [(1, 1), (1, 2), (2, 3), (2, 4), (1, 5)].map(|pair| [pair, pair]).concat();
+        assert_eq!(numbers, expected, "{cassette}");
+    }
+}
+
+#[test]
+fn two_recorders_of_one_session_make_one_cassette() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let first = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--session", "s"]);
+    let second = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--session", "s"]);
+    first.post("", PING);
+    second.post("", PING);
+    first.stop(0);
+    second.stop(0);
+    let exchanges: Vec<bool> = [1, 2]
+        .map(|number| sandbox.read("c.json").matches(&format!("\"exchange\": {number},")).count() == 2)
+        .to_vec();
+    assert_eq!(exchanges, [true, true], "{}", sandbox.read("c.json"));
+}
+
+#[test]
+fn recording_the_same_again_leaves_the_file_alone() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let record = || {
+        let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &[]);
+        proxy.post("", r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+        proxy.stop(0).stderr
+    };
+    record();
+    let before = sandbox.read("c.json");
+    let said = record();
+    assert!(said.contains("says the same already"), "{said}");
+    assert_eq!(sandbox.read("c.json"), before);
+}
+
+#[test]
+fn it_ends_by_signals_when_idle_and_when_its_owner_has_ended() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    for signal in [15, 2, 1] {
+        let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+        proxy.post("", PING);
+        proxy.client.signal(signal);
+        proxy.client.end(0);
+        assert_eq!(records(&sandbox, "c.json").len(), 2);
+    }
+    let proxy = sandbox.proxy("idle.json", &upstream.url("/mcp"), &["-q", "--max-idle", "0.4"]);
+    proxy.post("", PING);
+    proxy.client.end(0);
+    assert_eq!(records(&sandbox, "idle.json").len(), 2);
+
+    let mut owner = std::process::Command::new("sleep").arg("300").spawn().unwrap();
+    let session = format!("s@{}", owner.id());
+    let proxy = sandbox.proxy("owned.json", &upstream.url("/mcp"), &["-q", "--session", &session]);
+    proxy.post("", PING);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    proxy.client.end(0);
+    assert_eq!(records(&sandbox, "owned.json").len(), 2);
+
+    let proxy = sandbox.proxy("none.json", &upstream.url("/mcp"), &["-q"]);
+    let said = proxy.stop(1).stderr;
+    assert!(said.contains("nothing was captured, so none.json was not written"), "{said}");
+    assert_eq!(sandbox.of_cassette("none.json"), [""; 0]);
+}
+
+#[test]
+fn an_idle_recorder_does_not_end_while_a_stream_is_open() {
+    let upstream = Upstream::start(|_, socket| {
+        socket.write_all(SSE.as_bytes()).unwrap();
+        crate::support::http::read_to_end(socket);
+        false
+    });
+    let sandbox = Sandbox::new();
+    let mut proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--max-idle", "0.3"]);
+    let mut stream = proxy.begin("GET", "/mcp", "Accept: text/event-stream\r\n");
+    stream.until("\r\n\r\n");
+    // Longer than it would wait without the stream: nothing to wait for but time.
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_millis(900) {
+        assert!(proxy.client.child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    stream.close();
+    proxy.client.end(0);
+}
+
+#[test]
+fn use_records_a_url_by_mode() {
+    let upstream = Upstream::saying(json(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#));
+    let sandbox = Sandbox::new();
+    let url = upstream.url("/mcp");
+    let args = ["use", "--cassette", "c.json", "--url", &url, "--ready-file", "ready", "--server", "tracker"];
+    let proxy = sandbox.proxy_of(sandbox.mcpreel(args));
+    proxy.post("", r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    let said = proxy.stop(0).stderr;
+    assert!(said.contains("mode once (default): recording into c.json"), "{said}");
+    assert!(sandbox.read("c.json").contains("\"tracker\": {"));
+}
+
+#[test]
+fn options_that_make_no_sense_are_told_before_anything_starts() {
+    let sandbox = Sandbox::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (args, code, what) in [
+        (vec!["--url", "http://h/", "--", "cat"], 2, "not both"),
+        (vec![], 2, "--url"),
+        (vec!["--listen", "1", "--", "cat"], 2, "--listen goes with --url only"),
+        (vec!["--url", "h/mcp"], 2, "expected http://"),
+        (vec!["--url", "http://h/", "--header", "x"], 2, "expected 'NAME: VALUE'"),
+        (vec!["--url", "http://h/", "--header", "Host: x"], 2, "set by the connection"),
+        (vec!["--url", "http://h/", "--header-env", "X=MCPREEL_NO_SUCH"], 2, "is not set"),
+        (vec!["--url", "http://h/", "--header", "a b: s3cret"], 2, "not a header field"),
+        (vec!["--url", "http://h/", "--listen", "x"], 2, "expected ADDRESS:PORT"),
+        (vec!["--url", "http://h/", "--listen", &taken], 1, "cannot listen on"),
+        (vec!["--url", "https://h/", "--cacert", "none.pem"], 1, "none.pem"),
+    ] {
+        for command in ["record", "use"] {
+            let mut all = vec![command, "--cassette", "c.json"];
+            all.extend(&args);
+            let done = sandbox.mcpreel(all).run();
+            assert!(done.stderr().contains(what), "{args:?}: {}", done.stderr());
+            assert!(!done.stderr().contains("s3cret"), "{}", done.stderr());
+            done.expect(code);
+            assert_eq!(sandbox.of_cassette("c.json"), [""; 0], "{args:?}");
+        }
+    }
+}
