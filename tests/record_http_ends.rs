@@ -1,0 +1,170 @@
+//! Recording over HTTP: sessions, several recorders, how a recording ends, and what is refused at the start.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::support::Sandbox;
+use crate::support::http::{SSE, Upstream, answer, json, read_to_end, records};
+
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+const PONG: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+
+#[test]
+fn sessions_are_numbered_by_order_of_creation_and_requests_know_theirs() {
+    let upstream = Upstream::start(|request, socket| {
+        let reply = if request.text().contains("initialize") {
+            let id = if request.text().contains("\"b\"") { "beta" } else { "alpha" };
+            answer("200 OK", &format!("Content-Type: application/json\r\nMcp-Session-Id: {id}\r\n"), PONG)
+        } else {
+            json(PONG)
+        };
+        socket.write_all(&reply).is_ok()
+    });
+    let sandbox = Sandbox::new();
+    let init = |name: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"clientInfo":{{"name":"{name}"}}}}}}"#
+        )
+    };
+    for cassette in ["c.json", "c.jsonl"] {
+        let proxy = sandbox.proxy(cassette, &upstream.url("/mcp"), &["-q"]);
+        for (name, id) in [("b", "beta"), ("a", "alpha")] {
+            assert_eq!(proxy.post("", &init(name)).header("mcp-session-id"), Some(id));
+            proxy.post(&format!("Mcp-Session-Id: {id}\r\n"), PING);
+        }
+        proxy.post("Mcp-Session-Id: beta\r\n", PING);
+        proxy.stop(0);
+        let read = mcpreel::cassette::Cassette::read(&sandbox.path.join(cassette)).unwrap();
+        let numbers: Vec<(u32, u32)> =
+            read.records.iter().map(|record| (record.session, record.exchange)).collect();
+        let expected = [(1, 1), (1, 2), (2, 3), (2, 4), (1, 5)].map(|pair| [pair, pair]).concat();
+        assert_eq!(numbers, expected, "{cassette}");
+    }
+}
+
+#[test]
+fn two_recorders_of_one_session_make_one_cassette() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let first = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--session", "s"]);
+    let second = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--session", "s"]);
+    first.post("", PING);
+    second.post("", PING);
+    first.stop(0);
+    second.stop(0);
+    let exchanges: Vec<bool> = [1, 2]
+        .map(|number| sandbox.read("c.json").matches(&format!("\"exchange\": {number},")).count() == 2)
+        .to_vec();
+    assert_eq!(exchanges, [true, true], "{}", sandbox.read("c.json"));
+}
+
+#[test]
+fn recording_the_same_again_leaves_the_file_alone() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let record = || {
+        let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &[]);
+        proxy.post("", r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+        proxy.stop(0).stderr
+    };
+    record();
+    let before = sandbox.read("c.json");
+    let said = record();
+    assert!(said.contains("says the same already"), "{said}");
+    assert_eq!(sandbox.read("c.json"), before);
+}
+
+#[test]
+fn it_ends_by_signals_when_idle_and_when_its_owner_has_ended() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    for signal in [15, 2, 1] {
+        let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+        proxy.post("", PING);
+        proxy.client.signal(signal);
+        proxy.client.end(0);
+        assert_eq!(records(&sandbox, "c.json").len(), 2);
+    }
+    let proxy = sandbox.proxy("idle.json", &upstream.url("/mcp"), &["-q", "--max-idle", "0.4"]);
+    proxy.post("", PING);
+    proxy.client.end(0);
+    assert_eq!(records(&sandbox, "idle.json").len(), 2);
+
+    let mut owner = std::process::Command::new("sleep").arg("300").spawn().unwrap();
+    let session = format!("s@{}", owner.id());
+    let proxy = sandbox.proxy("owned.json", &upstream.url("/mcp"), &["-q", "--session", &session]);
+    proxy.post("", PING);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    proxy.client.end(0);
+    assert_eq!(records(&sandbox, "owned.json").len(), 2);
+
+    let proxy = sandbox.proxy("none.json", &upstream.url("/mcp"), &["-q"]);
+    let said = proxy.stop(1).stderr;
+    assert!(said.contains("nothing was captured, so none.json was not written"), "{said}");
+    assert_eq!(sandbox.of_cassette("none.json"), [""; 0]);
+}
+
+#[test]
+fn an_idle_recorder_does_not_end_while_a_stream_is_open() {
+    let upstream = Upstream::start(|_, socket| {
+        socket.write_all(SSE.as_bytes()).unwrap();
+        read_to_end(socket);
+        false
+    });
+    let sandbox = Sandbox::new();
+    let mut proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--max-idle", "0.3"]);
+    let mut stream = proxy.begin("GET", "/mcp", "Accept: text/event-stream\r\n");
+    stream.until("\r\n\r\n");
+    // Longer than it would wait without the stream: nothing to wait for but time.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(900) {
+        assert!(proxy.client.child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    stream.close();
+    proxy.client.end(0);
+}
+
+#[test]
+fn use_records_a_url_by_mode() {
+    let upstream = Upstream::saying(json(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#));
+    let sandbox = Sandbox::new();
+    let url = upstream.url("/mcp");
+    let args = ["use", "--cassette", "c.json", "--url", &url, "--ready-file", "ready", "--server", "tracker"];
+    let proxy = sandbox.proxy_of(sandbox.mcpreel(args));
+    proxy.post("", r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    let said = proxy.stop(0).stderr;
+    assert!(said.contains("mode once (default): recording into c.json"), "{said}");
+    assert!(sandbox.read("c.json").contains("\"tracker\": {"));
+}
+
+#[test]
+fn options_that_make_no_sense_are_told_before_anything_starts() {
+    let sandbox = Sandbox::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (args, code, what) in [
+        (vec!["--url", "http://h/", "--", "cat"], 2, "not both"),
+        (vec![], 2, "--url"),
+        (vec!["--listen", "1", "--", "cat"], 2, "--listen goes with --url only"),
+        (vec!["--url", "h/mcp"], 2, "expected http://"),
+        (vec!["--url", "http://h/", "--header", "x"], 2, "expected 'NAME: VALUE'"),
+        (vec!["--url", "http://h/", "--header", "Host: x"], 2, "set by the connection"),
+        (vec!["--url", "http://h/", "--header-env", "X=MCPREEL_NO_SUCH"], 2, "is not set"),
+        (vec!["--url", "http://h/", "--header", "a b: s3cret"], 2, "not a header field"),
+        (vec!["--url", "http://h/", "--listen", "x"], 2, "expected ADDRESS:PORT"),
+        (vec!["--url", "http://h/", "--listen", &taken], 1, "cannot listen on"),
+        (vec!["--url", "https://h/", "--cacert", "none.pem"], 1, "none.pem"),
+    ] {
+        for command in ["record", "use"] {
+            let mut all = vec![command, "--cassette", "c.json"];
+            all.extend(&args);
+            let done = sandbox.mcpreel(all).run();
+            assert!(done.stderr().contains(what), "{args:?}: {}", done.stderr());
+            assert!(!done.stderr().contains("s3cret"), "{}", done.stderr());
+            done.expect(code);
+            assert_eq!(sandbox.of_cassette("c.json"), [""; 0], "{args:?}");
+        }
+    }
+}
