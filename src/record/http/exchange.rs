@@ -130,7 +130,6 @@ impl<'a> Exchange<'a> {
         let mirrors = if speaks { facts::mirrors(headers) } else { String::new() };
         shared.push(&Item {
             scope: exchange.scope,
-            get: exchange.get,
             facts: facts.as_str(),
             mirrors: &mirrors,
             body: (speaks && !body.is_empty()).then_some(body),
@@ -236,6 +235,8 @@ impl<'a> Exchange<'a> {
         } else if self.speaks() && readable && kind.as_deref() == Some("sse") {
             self.stream(request, &outgoing, body, facts);
         } else {
+            // A refused stream is none.
+            self.get = false;
             let keeps = match kind.as_deref() {
                 // Who may not come in gets a page or an error of the authorization, and some servers put a word of
                 // confirmation under a 202: no answers to the request.
