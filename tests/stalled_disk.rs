@@ -143,3 +143,62 @@ fn a_stalled_disk_stops_the_session_when_64_mib_wait_and_not_before() {
     assert_eq!(written.len(), lines);
     assert!(written.iter().all(|kept| kept.len() == line.len() - 1));
 }
+
+#[test]
+fn r008_over_http_too_nothing_waits_for_the_disk() {
+    use crate::support::http::{LAST, SSE, Upstream, Wire, chunk, json};
+    use mcpreel::record::http::{Address, Options, Until, bind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let upstream = Upstream::start(|request, socket| {
+        if request.text().contains("stream") {
+            let event = b"data: {\"id\":1,\"result\":{}}\n\n";
+            return socket.write_all(&[SSE.as_bytes(), &chunk(event), LAST].concat()).is_ok();
+        }
+        socket.write_all(&json(r#"{"id":1,"result":{}}"#)).is_ok()
+    });
+    let options = Options {
+        address: Address::parse(&upstream.url("/mcp")).unwrap(),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        headers: mcpreel::http::Headers::new(),
+        cacert: None,
+        allow_host: Vec::new(),
+        allow_origin: Vec::new(),
+    };
+    let proxy = bind(options).unwrap();
+    let address = proxy.url().strip_prefix("http://").unwrap().split('/').next().unwrap().parse().unwrap();
+    let (begins_here, begins) = channel();
+    let (gate, gate_here) = channel::<()>();
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let disk = Disk { begins: begins_here, gate: gate_here, written: Arc::clone(&written) };
+    let over = Arc::new(AtomicBool::new(false));
+    let alive = Arc::clone(&over);
+    let until = Until { max_idle: None, alive: Box::new(move || !alive.load(Ordering::SeqCst)) };
+    let running =
+        std::thread::spawn(move || proxy.run(Box::new(disk), Arc::new(|_: &str| {}), &until).unwrap());
+    let mut wire = Wire::to(address);
+    let mut ask = |kind: &str| {
+        let body = format!(r#"{{"id":1,"method":"{kind}"}}"#);
+        let begun = Instant::now();
+        wire.write(format!(
+            "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        assert_eq!(wire.answer().status, 200);
+        begun.elapsed()
+    };
+    ask("json");
+    begins.recv_timeout(LONG).unwrap();
+    // The disk hangs in a write from here on, and more is said than the queue holds while writing is fast.
+    for turn in 0..200 {
+        let took = ask(if turn % 2 == 0 { "stream" } else { "json" });
+        assert!(took < HANG, "{turn}: {took:?}");
+    }
+    assert!(written.lock().unwrap().is_empty());
+    drop(gate);
+    over.store(true, Ordering::SeqCst);
+    let ended = running.join().unwrap();
+    assert_eq!((ended.unreachable, ended.outcome.recording_failed), (None, None));
+    // Each exchange is a request and an answer, and a stream also has an end.
+    assert_eq!(written.lock().unwrap().len(), 201 * 2 + 100);
+}

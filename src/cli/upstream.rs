@@ -142,6 +142,7 @@ impl Plan {
             let _ = std::fs::remove_file(path);
         }
         let proxy = http::bind(options)?;
+        proxy.catch_signals()?;
         if proxy.is_exposed() {
             say("warning: others than this machine can reach the recorder, and the server through it");
         }

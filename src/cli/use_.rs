@@ -8,7 +8,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::options::{Matching, Replay, Voice, replay, seconds, server_name};
 use super::record::{Setup, around_a_command, check_name};
-use super::upstream::{Plan, Typed};
+use super::upstream::Typed;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::Recording;
@@ -142,7 +142,7 @@ impl Use {
 }
 
 /// Replays to the client of a server at a URL, which comes over HTTP like the one that was recorded.
-fn replay_over_http(what: Replay<'_>, _plan: &Plan) -> Result<u8> {
+fn replay_over_http(what: Replay<'_>, _command: &Use) -> Result<u8> {
     replay(what)
 }
 
@@ -209,7 +209,7 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
                 voice,
             };
             match plan {
-                Some(plan) => replay_over_http(what, &plan),
+                Some(_) => replay_over_http(what, command),
                 None => replay(what),
             }
         }

@@ -81,7 +81,7 @@ pub struct Until {
     /// After so long without a request.
     pub max_idle: Option<Duration>,
     /// When this says that nobody is there any more.
-    pub alive: Box<dyn Fn() -> bool>,
+    pub alive: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl std::fmt::Debug for Until {
@@ -163,8 +163,7 @@ impl Shared {
     }
 }
 
-/// Checks and listens, and catches signals from now on: to be called once in a process, before there is anything on
-/// disk that a signal would leave behind.
+/// Checks and listens.
 ///
 /// # Errors
 ///
@@ -192,11 +191,7 @@ pub fn bind(options: Options) -> Result<Proxy> {
         allow_origin.push(format!("http://{bound}"));
     }
     let guard = Guard::new(bound.port(), &hosts, &allow_origin)?;
-    let events = crossbeam_channel::unbounded();
-    let signalled = events.0.clone();
-    signals::watch(move |signal| drop(signalled.send(Event::Signal(signal))))
-        .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
-    Ok(Proxy { server, upstream, mapping, guard, events })
+    Ok(Proxy { server, upstream, mapping, guard, events: crossbeam_channel::unbounded() })
 }
 
 /// Refuses injected fields that cannot be sent. Their values are not repeated.
@@ -231,6 +226,18 @@ impl Proxy {
     #[must_use]
     pub fn is_exposed(&self) -> bool {
         !is_loopback(&self.server.address())
+    }
+
+    /// Has signals end the recording. To be called once in a process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] when the system refuses.
+    pub fn catch_signals(&self) -> Result<()> {
+        let signalled = self.events.0.clone();
+        signals::watch(move |signal| drop(signalled.send(Event::Signal(signal))))
+            .map(drop)
+            .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))
     }
 
     /// Passes on and records until a signal comes or `until` holds.

@@ -225,7 +225,9 @@ impl<'a> Exchange<'a> {
         let readable = !response.is_encoded();
         let Response { status, headers, length, body } = response;
         self.learn(status, &headers);
-        let facts = Facts::of_answer(status, &headers, self.speaks());
+        // A server may send its clients on with the query that they came with, and that may hold a key.
+        let plain = self.speaks() && self.shared.mapping.address().query().is_none();
+        let facts = Facts::of_answer(status, &headers, plain);
         let local = rewrite::headers(&headers, &self.shared.mapping, &self.host);
         let kind = facts::kind(&headers);
         let outgoing = Outgoing { status, headers: &local, length };

@@ -65,9 +65,9 @@ impl Facts {
         facts
     }
 
-    /// The facts of an answer. `endpoint`: it comes from an MCP endpoint; elsewhere the query of a location may be
-    /// a grant.
-    pub(super) fn of_answer(status: u16, headers: &Headers, endpoint: bool) -> Self {
+    /// The facts of an answer. `plain`: it comes from an MCP endpoint; elsewhere the query of a location may be a
+    /// grant.
+    pub(super) fn of_answer(status: u16, headers: &Headers, plain: bool) -> Self {
         let mut facts = Self::default();
         facts.number("status", status.into());
         if let Some(kind) = kind(headers) {
@@ -75,7 +75,7 @@ impl Facts {
         }
         for name in ANSWER {
             if let Some(value) = joined(headers, name) {
-                let value = if name == "location" { place(&value, endpoint) } else { value };
+                let value = if name == "location" { place(&value, plain) } else { value };
                 facts.text(name, &value);
             }
         }
@@ -101,10 +101,10 @@ pub(super) fn kind(headers: &Headers) -> Option<String> {
     }
 }
 
-/// A location without user information, and without its query unless that is an endpoint's.
-fn place(location: &str, endpoint: bool) -> String {
+/// A location without user information, and without its query unless that is `plain`.
+fn place(location: &str, plain: bool) -> String {
     let location = location.split('#').next().unwrap_or_default();
-    let location = if endpoint { location } else { location.split('?').next().unwrap_or_default() };
+    let location = if plain { location } else { location.split('?').next().unwrap_or_default() };
     match location.split_once("://") {
         Some((scheme, rest)) => {
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
