@@ -7,6 +7,7 @@ use crate::support::Sandbox;
 use crate::support::http::{SSE, Upstream, answer, json, read_to_end, records};
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+const WELCOME: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}"#;
 const PONG: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
 #[test]
@@ -14,7 +15,7 @@ fn sessions_are_numbered_by_order_of_creation_and_requests_know_theirs() {
     let upstream = Upstream::start(|request, socket| {
         let reply = if request.text().contains("initialize") {
             let id = if request.text().contains("\"b\"") { "beta" } else { "alpha" };
-            answer("200 OK", &format!("Content-Type: application/json\r\nMcp-Session-Id: {id}\r\n"), PONG)
+            answer("200 OK", &format!("Content-Type: application/json\r\nMcp-Session-Id: {id}\r\n"), WELCOME)
         } else {
             json(PONG)
         };
@@ -32,12 +33,15 @@ fn sessions_are_numbered_by_order_of_creation_and_requests_know_theirs() {
             assert_eq!(proxy.post("", &init(name)).header("mcp-session-id"), Some(id));
             proxy.post(&format!("Mcp-Session-Id: {id}\r\n"), PING);
         }
-        proxy.post("Mcp-Session-Id: beta\r\n", PING);
+        proxy.post("Mcp-Session-Id: beta\r\nMcp-Protocol-Version: 2025-11-25\r\n", PING);
+        let agreed = "Mcp-Session-Id: alpha\r\nMcp-Protocol-Version: 2025-11-25\r\n";
+        proxy.begin("DELETE", "/mcp", agreed).answer();
         proxy.stop(0);
+        assert!(!sandbox.read(cassette).contains("mcp-protocol-version"), "{}", sandbox.read(cassette));
         let read = mcpreel::cassette::Cassette::read(&sandbox.path.join(cassette)).unwrap();
         let numbers: Vec<(u32, u32)> =
             read.records.iter().map(|record| (record.session, record.exchange)).collect();
-        let expected = [(1, 1), (1, 2), (2, 3), (2, 4), (1, 5)].map(|pair| [pair, pair]).concat();
+        let expected = [(1, 1), (1, 2), (2, 3), (2, 4), (1, 5), (2, 6)].map(|pair| [pair, pair]).concat();
         assert_eq!(numbers, expected, "{cassette}");
     }
 }

@@ -120,7 +120,9 @@ impl<'a> Exchange<'a> {
         };
         let path = target.split(['?', '#']).next();
         let mut facts = match place {
-            Place::Endpoint | Place::Announced(_) => Facts::of_request(method, None, headers),
+            Place::Endpoint => Facts::of_request(method, None, headers),
+            // Its answers come elsewhere, so what would be accepted here says nothing.
+            Place::Announced(_) => Facts::of_request(method, None, &Headers::new()),
             Place::Moved => Facts::of_request(method, path, headers),
             Place::Metadata | Place::Other => Facts::of_request(method, path, &Headers::new()),
         };

@@ -86,8 +86,15 @@ impl Segment {
         let mirrors = item.mirrors.lines().filter_map(|line| line.split_once(": "));
         mirrors
             .map(|(name, value)| (name.to_owned(), decoded(value)))
-            .filter(|(name, value)| !view.is_some_and(|view| self.agrees(name, value, text, &view)))
+            .filter(|(name, value)| match &view {
+                Some(view) => !self.agrees(name, value, text, view),
+                None => name != "mcp-protocol-version" || !self.is_agreed(value),
+            })
             .collect()
+    }
+
+    fn is_agreed(&self, version: &str) -> bool {
+        self.0.server().protocol.iter().any(|known| known == version)
     }
 
     fn agrees(&self, name: &str, value: &str, text: &str, view: &View) -> bool {
@@ -98,7 +105,7 @@ impl Segment {
             "mcp-protocol-version" => match mcp::version(text, view) {
                 Some(version) => version == value,
                 // Legacy bodies do not repeat it: it is the version that was agreed on.
-                None => self.0.server().protocol.iter().any(|known| known == value),
+                None => self.is_agreed(value),
             },
             _ => view.params.is_some_and(|params| has_argument(text, params.start, value)),
         }
