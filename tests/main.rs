@@ -27,6 +27,7 @@ mod record_files;
 mod record_http;
 mod record_http_ends;
 mod record_http_streams;
+mod record_http_wire;
 mod record_leftovers;
 mod replay_batches;
 mod replay_endings;
