@@ -172,3 +172,31 @@ fn options_that_make_no_sense_are_told_before_anything_starts() {
         }
     }
 }
+
+#[test]
+fn open_streams_and_hanging_requests_do_not_hold_up_the_end() {
+    let upstream = Upstream::start(|request, socket| {
+        if request.method == "GET" {
+            socket.write_all(SSE.as_bytes()).unwrap();
+        }
+        read_to_end(socket);
+        false
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    let mut streams: Vec<_> =
+        (0..20).map(|_| proxy.begin("GET", "/mcp", "Accept: text/event-stream\r\n")).collect();
+    streams.iter_mut().for_each(|stream| drop(stream.until("\r\n\r\n")));
+    let hanging: Vec<_> = (0..20).map(|_| proxy.begin_post("", PING)).collect();
+    for _ in 0..40 {
+        upstream.next();
+    }
+    let begun = Instant::now();
+    proxy.stop(0);
+    // Clients that wait for us give a second or two.
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+    let kept = records(&sandbox, "c.json");
+    let ends = kept.iter().filter(|record| record.contains("\"end\":\"client_closed\"")).count();
+    assert_eq!((ends, kept.len()), (40, 20 * 3 + 20 * 2), "{kept:?}");
+    drop((streams, hanging));
+}
