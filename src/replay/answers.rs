@@ -3,10 +3,11 @@
 
 use std::cmp::Reverse;
 
+use super::facts::GET;
 use super::index::is_open;
 use super::key;
 use super::live::{self, Splice};
-use super::player::{Output, Player};
+use super::player::{Output, Part, Player, To};
 use super::report::Miss;
 use super::session::{Asked, Play};
 use super::tape::{Item, Outcome, Step};
@@ -110,6 +111,15 @@ impl Player {
                 self.out.push(Output::EndOfStream { session: play.session });
                 Flow::Done
             }
+            Some(Outcome::Cut | Outcome::Bare) if !self.options.http => Flow::Fail(
+                code::LOST,
+                "the recorded server answered over HTTP, and not with a message".to_owned(),
+                "to see what it did, serve it with --listen",
+            ),
+            Some(outcome @ (Outcome::Cut | Outcome::Bare)) => {
+                self.withdraw(play.to(), outcome == Outcome::Cut);
+                Flow::Done
+            }
             Some(Outcome::Lost) => Flow::Fail(
                 code::LOST,
                 "the answer to this request is not in the cassette (the recorder was killed, or the line is damaged)"
@@ -117,7 +127,7 @@ impl Player {
                 "record again to complete it",
             ),
             _ if play.cancelled => {
-                self.leave_batch(play.session, play.batch);
+                self.withdraw(play.to(), false);
                 Flow::Done
             }
             _ => Flow::Wait,
@@ -163,7 +173,7 @@ impl Player {
         self.out.push(Output::Note(format!("{}: {}", miss.subject(), miss.words())));
         let line = live::error(&play.id, code, &format!("mcpreel: {why}"), Some(&miss.json()));
         self.report.misses.push(miss);
-        self.answer(play.session, play.batch, line);
+        self.answer(play.to(), Part::Made, line);
         self.forget(number, &play);
     }
 
@@ -200,8 +210,23 @@ impl Player {
             play.at += at;
             self.advance(number, now);
         } else if let Some(play) = self.plays.remove(&number) {
-            self.leave_batch(play.session, play.batch);
+            self.withdraw(play.to(), false);
             self.finish(number, &play, now);
+        }
+    }
+
+    /// The client closed the stream of a request. A modern one is cancelled by that; a legacy one goes on, unless only
+    /// the client's leaving was to end it.
+    pub fn left(&mut self, carrier: u64, now: u64) {
+        let on_it = self.plays.iter().filter(|(_, play)| play.carrier == carrier);
+        let mut numbers: Vec<u64> = on_it.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let Some(play) = self.plays.get(&number) else { continue };
+            let steps = play.exchange.and_then(|exchange| self.tape.exchange(exchange));
+            if play.era == Era::Modern || steps.is_none_or(|exchange| play.at >= exchange.steps.len()) {
+                self.cancel(number, now);
+            }
         }
     }
 
@@ -232,41 +257,61 @@ impl Player {
     }
 
     /// Sends a finished answer, or keeps it until its batch is complete.
-    pub(super) fn answer(&mut self, session: usize, batch: Option<u64>, text: String) {
+    pub(super) fn answer(&mut self, to: To, part: Part, text: String) {
+        let To { session, batch, carrier } = to;
         let Some(live) = self.sessions.get_mut(session) else { return };
         let Some(number) = batch else {
-            self.out.push(Output::Message { session, text, alone: false });
+            let carrier = Some(carrier);
+            self.out.push(Output::Message { session, carrier, text, part, alone: false });
             return;
         };
         if let Some(batch) = live.batches.get_mut(&number) {
             batch.answers.push(text);
         }
-        self.leave_batch(session, batch);
+        self.leave_batch(to, false);
     }
 
-    fn leave_batch(&mut self, session: usize, batch: Option<u64>) {
+    /// A request gets no answer: its stream ends, or its batch is complete without.
+    fn withdraw(&mut self, to: To, cut: bool) {
+        match to.batch {
+            Some(_) => self.leave_batch(to, cut),
+            None => self.out.push(Output::Over { carrier: to.carrier, cut }),
+        }
+    }
+
+    fn leave_batch(&mut self, to: To, cut: bool) {
+        let To { session, batch, carrier } = to;
         let Some(live) = self.sessions.get_mut(session) else { return };
         let Some(number) = batch else { return };
         let Some(batch) = live.batches.get_mut(&number) else { return };
         batch.waiting = batch.waiting.saturating_sub(1);
-        if batch.waiting == 0
-            && let Some(batch) = live.batches.remove(&number).filter(|batch| !batch.answers.is_empty())
-        {
-            let text = format!("[{}]", batch.answers.join(","));
-            self.out.push(Output::Message { session, text, alone: false });
+        if batch.waiting > 0 {
+            return;
+        }
+        match live.batches.remove(&number).filter(|batch| !batch.answers.is_empty()) {
+            Some(batch) => {
+                let text = format!("[{}]", batch.answers.join(","));
+                let (carrier, part) = (Some(carrier), Part::Answer);
+                self.out.push(Output::Message { session, carrier, text, part, alone: false });
+            }
+            None => self.out.push(Output::Over { carrier, cut }),
         }
     }
 
     pub(super) fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {
         let Some(item) = self.tape.item(index).copied() else { return Flow::Done };
         if let Some(error) = self.forbidden_answer(play, &item) {
-            self.answer(play.session, play.batch, error);
+            self.answer(play.to(), Part::Made, error);
             return Flow::Done;
         }
         self.task_created(play, &item, now);
         let text = &self.tape.text;
         let mut splice = Splice::new(text, item.view);
-        splice.id(&play.id);
+        // An answer to nobody in particular stays one, where the connection tells whose it is.
+        let nobody = item.view.id.is_none_or(|id| id.of(text) == "null");
+        if !(nobody && self.options.http) {
+            splice.id(&play.id);
+        }
         if play.listen {
             splice.subscription(&play.id);
         }
@@ -278,7 +323,7 @@ impl Player {
             splice.put(Some(span), &value);
         }
         let line = splice.line();
-        self.answer(play.session, play.batch, line);
+        self.answer(play.to(), Part::Answer, line);
         self.task_answered(play);
         Flow::Done
     }
@@ -344,29 +389,30 @@ impl Player {
             return Ok(());
         }
         play.asks.insert(index, Asked::Sent);
-        self.send_question(play.session, number, index, &item, play.task);
+        let carrier = Some(play.carrier).filter(|_| item.exchange != GET);
+        self.send_question(play.session, (number, index), carrier, &item, play.task);
         Ok(())
     }
 
     pub(super) fn send_question(
         &mut self,
         session: usize,
-        number: u64,
-        index: u32,
+        asking: (u64, u32),
+        carrier: Option<u64>,
         item: &Item,
         task: Option<usize>,
     ) {
         let Some(live) = self.sessions.get_mut(session) else { return };
         let id = live.next_ask.to_string();
         live.next_ask += 1;
-        live.asked.insert(id.clone(), (number, index));
+        live.asked.insert(id.clone(), asking);
         let mut splice = Splice::new(&self.tape.text, item.view);
         splice.id(&id);
         for (span, value) in self.tasks.edits(&self.tape.text, &item.view, item.conn, task) {
             splice.put(Some(span), &value);
         }
         let text = splice.line();
-        self.out.push(Output::Message { session, text, alone: false });
+        self.out.push(Output::Message { session, carrier, text, part: Part::Inner, alone: false });
     }
 
     /// Sends a notification that belongs to a play, if the client may have it.
@@ -419,7 +465,9 @@ impl Player {
             splice.put(Some(span), &value);
         }
         let line = splice.line();
-        self.out.push(Output::Message { session: play.session, text: line, alone });
+        let carrier = Some(play.carrier).filter(|_| item.exchange != GET);
+        let part = Part::Inner;
+        self.out.push(Output::Message { session: play.session, carrier, text: line, part, alone });
     }
 }
 

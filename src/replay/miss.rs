@@ -5,7 +5,7 @@ use super::inputs::Inputs;
 use super::key;
 use super::live;
 use super::nearest::{self, CANDIDATES, Difference};
-use super::player::{Output, Player, Request};
+use super::player::{Output, Part, Player, Request};
 use super::report::Miss;
 use super::tape::Item;
 use crate::jsonrpc::message::View;
@@ -57,7 +57,7 @@ impl Player {
         let line = live::error(request.id, code::MISS, &format!("mcpreel: {}", miss.why), Some(&miss.json()));
         self.out.push(Output::Note(miss.words()));
         self.report.misses.push(miss);
-        self.answer(request.session, request.batch, line);
+        self.answer(request.to(), Part::Made, line);
     }
 
     /// That the cassette holds the other era only, where it does, and the way out.

@@ -3,6 +3,8 @@
 
 mod answers;
 mod choose;
+pub mod facts;
+mod framing;
 mod index;
 pub mod inputs;
 pub mod key;

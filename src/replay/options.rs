@@ -60,6 +60,8 @@ pub struct Options {
     pub answer_timeout: u64,
     /// How long a result stays behind the last progress of its call, in microseconds.
     pub progress_gap: u64,
+    /// The caller speaks HTTP: it is told what belongs to which request, and what was recorded of HTTP.
+    pub http: bool,
     /// The wall clock when the caller's time was 0, microseconds since 1970; live tasks are dated by it.
     pub started: i64,
 }
@@ -74,6 +76,7 @@ impl Default for Options {
             rewrite_version: false,
             answer_timeout: 60_000_000,
             progress_gap: 10_000,
+            http: false,
             started: 0,
         }
     }

@@ -7,6 +7,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::answers::WITHOUT_STRICT;
 use super::choose::{Choice, Why};
+pub use super::framing::Framing;
 use super::index::{Index, is_open};
 use super::inputs::Inputs;
 use super::key::{self, Key, Rules};
@@ -28,10 +29,28 @@ pub enum Output {
     Message {
         /// To this session.
         session: usize,
+        /// On the stream of the request that came with this number; `None` for what belongs to no request.
+        carrier: Option<u64>,
         /// The message.
         text: String,
+        /// What it is to its request.
+        part: Part,
         /// Nothing may share a write with it.
         alone: bool,
+    },
+    /// HTTP: an exchange begins to answer a request.
+    Begins {
+        /// The request.
+        carrier: u64,
+        /// How its answer goes out.
+        framing: Framing,
+    },
+    /// A request gets no message any more, and no answer: it was cancelled, or HTTP said all.
+    Over {
+        /// The request.
+        carrier: u64,
+        /// Its connection breaks off.
+        cut: bool,
     },
     /// Tell the user.
     Note(String),
@@ -40,6 +59,25 @@ pub enum Output {
         /// Of this session.
         session: usize,
     },
+}
+
+/// What a message is to the request that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// More follows.
+    Inner,
+    /// The recorded answer, the last message.
+    Answer,
+    /// An answer that is not recorded as it is, the last message.
+    Made,
+}
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct To {
+    pub(super) session: usize,
+    pub(super) batch: Option<u64>,
+    pub(super) carrier: u64,
 }
 
 /// A request of the live client.
@@ -51,6 +89,13 @@ pub(super) struct Request<'a> {
     pub(super) method: String,
     pub(super) id: &'a str,
     pub(super) batch: Option<u64>,
+    pub(super) carrier: u64,
+}
+
+impl Request<'_> {
+    pub(super) fn to(&self) -> To {
+        To { session: self.session, batch: self.batch, carrier: self.carrier }
+    }
 }
 
 /// Plays one tape to any number of live sessions.
@@ -127,31 +172,37 @@ impl Player {
 
     /// Takes one line of the client, without its end.
     pub fn receive(&mut self, session: usize, line: &[u8], now: u64) {
+        self.receive_as(0, session, line, now);
+    }
+
+    /// Takes one message or batch of the client; what it leads to carries the number `carrier`.
+    pub fn receive_as(&mut self, carrier: u64, session: usize, line: &[u8], now: u64) {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let Ok(text) = std::str::from_utf8(line) else { return };
         let Ok(view) = View::of(text) else { return };
         if view.shape == Shape::Batch {
-            self.receive_batch(session, text, &view, now);
+            self.receive_batch(carrier, session, text, &view, now);
         } else {
-            self.receive_one(session, text, view, None, now);
+            self.receive_one(To { session, batch: None, carrier }, text, view, now);
         }
     }
 
-    fn receive_batch(&mut self, session: usize, text: &str, view: &View, now: u64) {
+    fn receive_batch(&mut self, carrier: u64, session: usize, text: &str, view: &View, now: u64) {
         let elements = elements(text, view.whole).unwrap_or_default();
         let views: Vec<View> = elements.iter().filter_map(|span| View::at(text, span.start).ok()).collect();
         let waiting = views.iter().filter(|view| view.shape == Shape::Request).count();
         self.next_batch += 1;
         let batch = self.next_batch;
-        if let Some(session) = self.sessions.get_mut(session).filter(|_| waiting > 0) {
-            session.batches.insert(batch, Batch { waiting, answers: Vec::new() });
+        if let Some(live) = self.sessions.get_mut(session).filter(|_| waiting > 0) {
+            live.batches.insert(batch, Batch { waiting, answers: Vec::new() });
         }
         for view in views {
-            self.receive_one(session, text, view, Some(batch), now);
+            self.receive_one(To { session, batch: Some(batch), carrier }, text, view, now);
         }
     }
 
-    fn receive_one(&mut self, session: usize, text: &str, view: View, batch: Option<u64>, now: u64) {
+    fn receive_one(&mut self, from: To, text: &str, view: View, now: u64) {
+        let To { session, batch, carrier } = from;
         match view.shape {
             Shape::Request => {
                 let request = Request {
@@ -162,6 +213,7 @@ impl Player {
                     method: view.method_name(text).into_owned(),
                     id: view.id.map_or("null", |id| id.of(text)),
                     batch,
+                    carrier,
                 };
                 self.request(&request, now);
             }
@@ -175,7 +227,7 @@ impl Player {
         self.greet(request, now);
         self.note_level(request);
         if request.method == "ping" {
-            return self.answer(request.session, request.batch, live::result(request.id, "{}"));
+            return self.answer(request.to(), Part::Made, live::result(request.id, "{}"));
         }
         if self.refuses_version(request) || self.task_request(request, now) {
             return;
@@ -298,11 +350,15 @@ impl Player {
             first,
             version: version.map(|span| span.of(request.text).to_owned()),
             batch: request.batch,
+            carrier: request.carrier,
             task,
         };
         self.plays.insert(number, play);
         if let Some(exchange) = exchange.filter(|_| request.era == Era::Modern) {
             self.remember_questions(request, exchange);
+        }
+        if let Some(exchange) = exchange {
+            self.begin(request.carrier, Some(exchange));
         }
         self.advance(number, now);
         if listen {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::player::To;
 use crate::mcp::Era;
 
 /// Tells a session which of the recorded ones it stands for: given the era of its first request, how many live
@@ -144,8 +145,16 @@ pub struct Play {
     pub version: Option<String>,
     /// The batch it belongs to.
     pub batch: Option<u64>,
+    /// What the caller gave with the request, to know its messages by.
+    pub carrier: u64,
     /// The task this play creates, answers for or belongs to.
     pub task: Option<usize>,
+}
+
+impl Play {
+    pub(super) fn to(&self) -> To {
+        To { session: self.session, batch: self.batch, carrier: self.carrier }
+    }
 }
 
 /// Where a question of the server stands.

@@ -4,8 +4,9 @@
 //! Pairing goes per connection and direction and in order, never by a map from bare ids: ids repeat across clients,
 //! connections, directions and appended episodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::facts::{Facts, GET, Manners, Wire};
 use crate::cassette::{Body, Cassette, Ended, Exit, Head, Record, Side, Timing};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::{Span, elements};
@@ -19,6 +20,8 @@ pub struct Item {
     pub record: u32,
     /// Its connection, an index into [`Tape::conns`].
     pub conn: u32,
+    /// The HTTP exchange that it came on, 0 where there was none, or [`facts::GET`](super::facts::GET).
+    pub exchange: u32,
     /// Who sent it.
     pub from: Side,
     /// Its members.
@@ -53,6 +56,10 @@ pub enum Outcome {
     ServerEnded,
     /// The answer is not in the cassette: the recorder was killed, or the line is torn or not UTF-8.
     Lost,
+    /// HTTP: the server broke off.
+    Cut,
+    /// HTTP: the answer was a status and a body that holds no message.
+    Bare,
 }
 
 /// A client request and all that came of it.
@@ -118,6 +125,7 @@ pub struct Tape {
     pub legacy: bool,
     /// Capability objects that the server declared, as spans.
     pub capabilities: Vec<Span>,
+    pub(super) wire: Wire,
 }
 
 impl Tape {
@@ -137,12 +145,14 @@ impl Tape {
             modern_versions: Vec::new(),
             legacy: false,
             capabilities: Vec::new(),
+            wire: Wire::new(&cassette.text, &cassette.records, server),
         };
         let Cassette { head, text, records, .. } = cassette;
         tape.head = head;
         tape.text = text;
         let mut torn = HashMap::new();
         tape.collect(records, server, &mut torn);
+        tape.join_streams();
         let pairs = tape.pair();
         tape.thread(&pairs);
         tape.settle(&torn);
@@ -180,7 +190,7 @@ impl Tape {
 
     /// The lines of `records` that hold messages, batches taken apart.
     fn collect(&mut self, records: Vec<Record>, server: u32, torn: &mut HashMap<u32, usize>) {
-        let mut conns: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut conns: HashMap<(u32, u32, bool), u32> = HashMap::new();
         let mut last = None;
         // Messages that are no line of their own, and where they go.
         let mut batched: Vec<(usize, Item)> = Vec::new();
@@ -188,7 +198,10 @@ impl Tape {
         // The items take the place of the records: large cassettes are to be in memory once.
         let items = records.into_iter().enumerate().filter(|(_, record)| record.server == server).filter_map(
             |(index, record)| {
-                let key = (record.conn, record.session);
+                if self.wire.is_challenge(&record) {
+                    return None;
+                }
+                let key = self.wire.client(&record);
                 // Mostly the connection of the record before.
                 let same = last.filter(|(before, _)| *before == key).map(|(_, conn)| conn);
                 let conn = same.unwrap_or_else(|| {
@@ -197,8 +210,15 @@ impl Tape {
                         .or_insert_with(|| add_conn(&mut self.conns, &self.head, &self.server, key))
                 });
                 last = Some((key, conn));
-                let item =
-                    |view| Item { record: index_of(index), conn, from: record.from, view, at: record.at };
+                let exchange = Wire::exchange(&record);
+                let item = |view| Item {
+                    record: index_of(index),
+                    conn,
+                    exchange,
+                    from: record.from,
+                    view,
+                    at: record.at,
+                };
                 match record.body {
                     Body::Payload(view) if view.shape == Shape::Batch => {
                         let elements = elements(&self.text, view.whole).unwrap_or_default();
@@ -210,12 +230,14 @@ impl Tape {
                         count += 1;
                         Some(item(view))
                     }
-                    Body::Base64(_) if record.from == Side::Server => {
+                    Body::Base64(_) if record.from == Side::Server && record.exchange == 0 => {
                         torn.insert(conn, count + batched.len());
                         None
                     }
                     Body::Text(span)
-                        if record.from == Side::Server && span.of(&self.text).starts_with("\"{") =>
+                        if record.from == Side::Server
+                            && record.exchange == 0
+                            && span.of(&self.text).starts_with("\"{") =>
                     {
                         torn.insert(conn, count + batched.len());
                         None
@@ -246,6 +268,28 @@ impl Tape {
         self.conns.sort_by_key(|conn| (conn.number, conn.session));
     }
 
+    /// Where the answers came on the standalone stream (HTTP+SSE, 2024-11-05), that stream and the posts are one
+    /// conversation, as on a pipe.
+    fn join_streams(&mut self) {
+        let answers = |item: &&Item| {
+            item.exchange == GET && item.from == Side::Server && item.view.shape == Shape::Response
+        };
+        let joined: HashSet<u32> = self.items.iter().filter(answers).map(|item| item.conn).collect();
+        self.items.iter_mut().filter(|item| joined.contains(&item.conn)).for_each(|item| item.exchange = 0);
+    }
+
+    /// What HTTP was recorded of an exchange.
+    #[must_use]
+    pub fn facts(&self, exchange: u32) -> Option<&Facts> {
+        self.wire.facts.get(&self.request(exchange)?.exchange)
+    }
+
+    /// How the server behaves over HTTP.
+    #[must_use]
+    pub fn manners(&self) -> &Manners {
+        &self.wire.manners
+    }
+
     /// What became of the requests that were not answered.
     fn settle(&mut self, torn: &HashMap<u32, usize>) {
         let processes = &self.head.processes;
@@ -262,6 +306,12 @@ impl Tape {
             .collect();
         for exchange in self.exchanges.iter_mut().filter(|exchange| exchange.outcome == Outcome::Open) {
             if exchange.steps.contains(&Step::Cancelled) {
+                continue;
+            }
+            let request = usize::try_from(exchange.request).ok().and_then(|request| self.items.get(request));
+            if let Some(request) = request.filter(|request| request.exchange != 0) {
+                let listens = request.view.method_name(&self.text) == "subscriptions/listen";
+                exchange.outcome = self.wire.outcome(request.exchange, listens, &self.text);
                 continue;
             }
             let conn = usize::try_from(exchange.conn).unwrap_or(usize::MAX);
@@ -363,7 +413,7 @@ impl Tape {
 }
 
 /// A connection for the messages of `number` and `session`.
-fn add_conn(conns: &mut Vec<Conn>, head: &Head, server: &str, (number, session): (u32, u32)) -> u32 {
+fn add_conn(conns: &mut Vec<Conn>, head: &Head, server: &str, (number, session, _): (u32, u32, bool)) -> u32 {
     let exit = head.processes.iter().find(|process| process.server == server && process.conn == number);
     let exit = exit.and_then(|process| process.exit);
     conns.push(Conn { number, session, exit, ..Conn::default() });

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::choose::Why;
 use super::inputs::Inputs;
 use super::live;
-use super::player::{Output, Player, Request};
+use super::player::{Output, Part, Player, Request};
 use super::session::Play;
 use super::tape::{Item, Step};
 use super::tasks::{Gate, Instance, names_in, object_in, task_id};
@@ -89,14 +89,14 @@ impl Player {
         })
     }
 
-    /// The id of the open subscription that names a task.
-    fn listen_for(&self, index: usize) -> Option<&str> {
+    /// The open subscription that names a task.
+    fn listen_for(&self, index: usize) -> Option<&Play> {
         let instance = self.tasks.instances.get(index)?;
         let entry = format!("taskIds {}", instance.id);
         let hears =
             |play: &Play| play.session == instance.session && play.listen && play.filter.contains(&entry);
         let first = self.plays.iter().filter(|(_, play)| hears(play)).min_by_key(|(number, _)| **number);
-        first.map(|(_, play)| play.id.as_str())
+        first.map(|(_, play)| play)
     }
 
     /// Enters the next snapshot, if it may be; says so where the recorded server said so.
@@ -120,16 +120,18 @@ impl Player {
     fn announce(&mut self, session: usize, index: usize, item: u32) {
         let Some(item) = self.tape.item(item).copied() else { return };
         let text = &self.tape.text;
+        let mut carrier = None;
         let mut splice = live::Splice::new(text, item.view);
         for (span, value) in self.tasks.edits(text, &item.view, item.conn, Some(index)) {
             splice.put(Some(span), &value);
         }
         if live::subscription(text, &item.view).is_some() {
             let Some(listen) = self.listen_for(index) else { return };
-            splice.subscription(listen);
+            carrier = Some(listen.carrier);
+            splice.subscription(&listen.id);
         }
-        let line = splice.line();
-        self.out.push(Output::Message { session, text: line, alone: false });
+        let text = splice.line();
+        self.out.push(Output::Message { session, carrier, text, part: Part::Inner, alone: false });
     }
 
     /// Answers `tasks/*` about a live task from its timeline. `false`: not about one.
@@ -178,11 +180,7 @@ impl Player {
         if let Some(instance) = self.tasks.instances.get_mut(index) {
             instance.provided.extend(names_in(request.text, responses));
         }
-        self.answer(
-            request.session,
-            request.batch,
-            live::result(request.id, "{\"resultType\":\"complete\"}"),
-        );
+        self.answer(request.to(), Part::Made, live::result(request.id, "{\"resultType\":\"complete\"}"));
         self.task_moves(index);
     }
 
@@ -250,7 +248,7 @@ impl Player {
             }
             object = edits.apply(&object);
         }
-        self.answer(request.session, request.batch, live::result(request.id, &object));
+        self.answer(request.to(), Part::Made, live::result(request.id, &object));
     }
 
     fn cancel_task(&mut self, request: &Request<'_>, index: usize) {
@@ -258,7 +256,7 @@ impl Player {
         let terminal = self.tasks.is_terminal(text, index);
         if terminal && request.era == Era::Legacy {
             let error = live::error(request.id, code::INVALID_PARAMS, "the task has already ended", None);
-            return self.answer(request.session, request.batch, error);
+            return self.answer(request.to(), Part::Made, error);
         }
         let Some(instance) = self.tasks.instances.get_mut(index) else { return };
         if !terminal {
@@ -279,7 +277,7 @@ impl Player {
         let recorded =
             timeline.and_then(|timeline| timeline.cancel_answer).map(|span| pretty::packed(span.of(text)));
         let result = recorded.unwrap_or_else(|| "{\"resultType\":\"complete\"}".to_owned());
-        self.answer(request.session, request.batch, live::result(request.id, &result));
+        self.answer(request.to(), Part::Made, live::result(request.id, &result));
     }
 
     /// The recorded result, with the questions that were asked on its stream, whenever the client asks for it.
@@ -297,7 +295,7 @@ impl Player {
                 let error =
                     live::error(request.id, code::LOST, "mcpreel: this task's result was not recorded", None);
                 self.warn("a task's result was asked for and is not in the cassette".to_owned());
-                self.answer(request.session, request.batch, error);
+                self.answer(request.to(), Part::Made, error);
             }
         }
     }
@@ -336,7 +334,7 @@ impl Player {
             .collect();
         self.report.hits += 1;
         let result = format!("{{\"tasks\":[{}]}}", objects.join(","));
-        self.answer(request.session, request.batch, live::result(request.id, &result));
+        self.answer(request.to(), Part::Made, live::result(request.id, &result));
         true
     }
 }

@@ -1,8 +1,9 @@
 //! Puts the messages of a cassette together: which answers which, and which request each of the others belongs to.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
+use super::facts::GET;
 use super::live;
 use super::tape::{Conn, Exchange, Item, Outcome, Step, Tape, index_of};
 use crate::cassette::Side;
@@ -12,9 +13,11 @@ use crate::mcp;
 impl Tape {
     /// Which message answers which.
     pub(super) fn pair(&mut self) -> Pairs {
-        let mut pairs = Pairs { links: vec![NONE; self.items.len()], answered_at: Vec::new() };
+        let mut pairs = Pairs { links: vec![NONE; self.items.len()], ..Pairs::default() };
         let text = &self.text;
         let (mut client, mut server) = (Waiting::default(), Waiting::default());
+        // The unanswered requests of each HTTP exchange.
+        let mut open: HashMap<u32, Vec<(&str, u32)>> = HashMap::new();
         for (index, item) in self.items.iter().enumerate() {
             let at = index_of(index);
             let id = (item.conn, item.view.id.map_or("", |id| id.of(text)));
@@ -28,6 +31,10 @@ impl Tape {
                     let era = mcp::era(text, &item.view);
                     let exchange = index_of(self.exchanges.len());
                     client.push(id, exchange);
+                    if item.exchange != 0 {
+                        pairs.posts.entry(item.exchange).or_default().push(exchange);
+                        open.entry(item.exchange).or_default().push((id.1, exchange));
+                    }
                     pairs.answered_at.push(NONE);
                     self.exchanges.push(Exchange {
                         request: at,
@@ -40,7 +47,17 @@ impl Tape {
                     Some(exchange)
                 }
                 (Side::Server, Shape::Response) => {
-                    let exchange = client.pop(id).filter(|asked| *asked != PING);
+                    let exchange = match open.get_mut(&item.exchange) {
+                        // What an exchange answers is what it asked, also where the id is null or another one.
+                        Some(open) if !open.is_empty() => {
+                            let own = open.iter().position(|(asked, _)| *asked == id.1).unwrap_or(0);
+                            let (asked, exchange) = open.remove(own);
+                            client.take((item.conn, asked), exchange);
+                            Some(exchange)
+                        }
+                        Some(_) => None,
+                        None => client.pop(id).filter(|asked| *asked != PING),
+                    };
                     if let Some(exchange) = exchange {
                         set(&mut pairs.answered_at, exchange, at);
                     }
@@ -94,6 +111,7 @@ impl Tape {
                     if item.view.method_name(&self.text) == "subscriptions/listen" {
                         let id = item.view.id.map_or("", |id| id.of(&self.text)).to_owned();
                         thread.listens.insert(id, exchange);
+                        thread.listening.insert(exchange);
                     } else {
                         let end = get(&pairs.answered_at, exchange).unwrap_or(u32::MAX);
                         thread.open.insert((end, u32::MAX - at, exchange));
@@ -125,7 +143,7 @@ impl Tape {
                 (Side::Server, Shape::Response) => {
                     let Some(exchange) = pairs.link(at) else { continue };
                     let request = self.exchange(exchange).map_or(0, |exchange| exchange.request);
-                    let listen = thread.listens.values().any(|listen| *listen == exchange);
+                    let listen = thread.listening.contains(&exchange);
                     if listen && thread.anchor != Anchor::Exchange(exchange) {
                         self.owner.insert(at, exchange);
                         // It has its result, which only comes at another place.
@@ -149,7 +167,7 @@ impl Tape {
                     // A question is part of the request that is answered next after the client's reply: the server
                     // waits for the one to finish the other.
                     let reply = pairs.link(at).unwrap_or(at);
-                    match thread.owner_of(reply) {
+                    match pairs.post(&item).or_else(|| thread.owner_of(reply)) {
                         Some(exchange) => {
                             self.owner.insert(at, exchange);
                             self.push_step(exchange, Step::Ask(at));
@@ -160,19 +178,33 @@ impl Tape {
                         }
                     }
                 }
-                (Side::Server, Shape::Notification) => self.thread_notification(thread, &running, at, &item),
+                (Side::Server, Shape::Notification) => {
+                    self.thread_notification(thread, &running, pairs.post(&item), at, &item);
+                }
                 _ => {}
             }
         }
     }
 
-    fn thread_notification(&mut self, thread: &Thread, running: &[bool], at: u32, item: &Item) {
+    /// Puts a notification where it belongs; `post` is the exchange of the stream that it came on.
+    fn thread_notification(
+        &mut self,
+        thread: &Thread,
+        running: &[bool],
+        post: Option<u32>,
+        at: u32,
+        item: &Item,
+    ) {
         let method = item.view.method_name(&self.text).into_owned();
         if method == "notifications/progress" {
             // Without a running request of its token it is late, and no client may be sent it.
-            let token =
-                live::token_of_progress(&self.text, &item.view).and_then(|token| thread.tokens.get(token));
-            if let Some(&exchange) = token
+            let token = live::token_of_progress(&self.text, &item.view);
+            let own = post.filter(|post| {
+                let request = self.request(*post);
+                token == request.and_then(|request| live::progress_token(&self.text, &request.view))
+            });
+            let known = token.and_then(|token| thread.tokens.get(token).copied());
+            if let Some(exchange) = own.or(known)
                 && get(running, exchange) == Some(true)
             {
                 self.push_step(exchange, Step::Send(at));
@@ -187,7 +219,11 @@ impl Tape {
             let cancelled = method == "notifications/cancelled";
             item.view.params.filter(|_| cancelled).and_then(|params| member(&self.text, params, "requestId"))
         });
-        if let Some(&listen) = subscription.and_then(|id| thread.listens.get(id.of(&self.text))) {
+        let listen = match post {
+            Some(post) => thread.listening.contains(&post).then_some(post),
+            None => subscription.and_then(|id| thread.listens.get(id.of(&self.text)).copied()),
+        };
+        if let Some(listen) = listen {
             self.owner.insert(at, listen);
             if thread.anchor == Anchor::Exchange(listen)
                 || method == "notifications/subscriptions/acknowledged"
@@ -199,7 +235,13 @@ impl Tape {
             }
             return;
         }
-        match thread.owner_of(at) {
+        let owner = match post {
+            Some(post) => Some(post).filter(|post| get(running, *post) == Some(true)),
+            // What came on a stream of its own has nothing to do with the requests that were running.
+            None if item.exchange == GET => None,
+            None => thread.owner_of(at),
+        };
+        match owner {
             Some(exchange) => self.push_step(exchange, Step::Send(at)),
             None => {
                 let anchor = thread.anchor.clone();
@@ -258,15 +300,23 @@ const NONE: u32 = u32::MAX;
 const PING: u32 = NONE - 1;
 
 /// What belongs together.
+#[derive(Default)]
 pub(super) struct Pairs {
     /// By item, [`NONE`] where there is none: the exchange that a client's request begins, a server's response answers
     /// or a cancellation ends; the question that a client's response answers, and the response to a server's question.
     links: Vec<u32>,
     /// The answer of each exchange.
     answered_at: Vec<u32>,
+    /// The exchanges of the tape that an HTTP exchange asked for; several where it posted a batch.
+    posts: HashMap<u32, Vec<u32>>,
 }
 
 impl Pairs {
+    /// The exchange of the tape that a message came on.
+    fn post(&self, item: &Item) -> Option<u32> {
+        self.posts.get(&item.exchange)?.first().copied()
+    }
+
     fn link(&self, item: u32) -> Option<u32> {
         get(&self.links, item).filter(|link| *link != NONE)
     }
@@ -289,6 +339,15 @@ impl<'t> Waiting<'t> {
 
     fn first(&self, id: (u32, &'t str)) -> Option<u32> {
         self.first.get(&id).copied()
+    }
+
+    /// Takes one of those with equal ids.
+    fn take(&mut self, id: (u32, &'t str), request: u32) {
+        if self.first(id) == Some(request) {
+            self.pop(id);
+        } else if let Some(later) = self.later.get_mut(&id) {
+            later.retain(|other| *other != request);
+        }
     }
 
     fn pop(&mut self, id: (u32, &'t str)) -> Option<u32> {
@@ -331,7 +390,9 @@ struct Thread {
     /// Running requests by the place of their answer, then the latest first.
     open: BTreeSet<(u32, u32, u32)>,
     tokens: HashMap<String, u32>,
+    /// By request id. Over HTTP, where clients share a thread, ids repeat.
     listens: HashMap<String, u32>,
+    listening: HashSet<u32>,
     notifications: HashMap<String, usize>,
 }
 

@@ -3,7 +3,7 @@
 
 use super::key;
 use super::live;
-use super::player::{Output, Player, Request};
+use super::player::{Output, Part, Player, Request};
 use crate::cassette::Side;
 use crate::jsonrpc::message::{member, member_at};
 use crate::jsonrpc::string;
@@ -21,7 +21,7 @@ impl Player {
         }
         self.report.unrecorded.push(key::describe(request.text, &request.view));
         let error = self.unsupported_version(request.id, &asked);
-        self.answer(request.session, request.batch, error);
+        self.answer(request.to(), Part::Made, error);
         true
     }
 
@@ -64,7 +64,9 @@ impl Player {
                 let text = format!(
                     "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{{{meta},\"notifications\":{{}}}}}}"
                 );
-                self.out.push(Output::Message { session: request.session, text, alone: false });
+                self.begin(request.carrier, None);
+                let (session, carrier, part) = (request.session, Some(request.carrier), Part::Inner);
+                self.out.push(Output::Message { session, carrier, text, part, alone: false });
                 self.start(request, None, false, now);
                 return true;
             }
@@ -83,7 +85,7 @@ impl Player {
             _ => return false,
         };
         self.report.unrecorded.push(key::describe(request.text, &request.view));
-        self.answer(request.session, request.batch, line);
+        self.answer(request.to(), Part::Made, line);
         true
     }
 

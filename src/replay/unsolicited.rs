@@ -1,7 +1,7 @@
 //! What the server sent on its own account: who may have it, and on which subscription.
 
 use super::live::Splice;
-use super::player::{Output, Player};
+use super::player::{Output, Part, Player};
 use super::session::Play;
 use super::tape::Item;
 use crate::cassette::Side;
@@ -66,7 +66,7 @@ impl Player {
                         self.sessions.get(session).and_then(|session| session.capabilities.clone());
                     let params = item.view.params.map(|params| params.of(text));
                     if mcp::missing_capability(&method, params, capabilities.as_deref()).is_none() {
-                        self.send_question(session, 0, index, &item, None);
+                        self.send_question(session, (0, index), None, &item, None);
                     }
                 }
                 (Side::Server, Shape::Notification) => {
@@ -79,7 +79,8 @@ impl Player {
                     };
                     if allowed {
                         let line = Splice::new(text, item.view).line();
-                        self.out.push(Output::Message { session, text: line, alone: false });
+                        let (carrier, part) = (None, Part::Inner);
+                        self.out.push(Output::Message { session, carrier, text: line, part, alone: false });
                     }
                 }
                 _ => {}

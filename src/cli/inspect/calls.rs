@@ -16,6 +16,8 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Open => "never answered",
         Outcome::ServerEnded => "not answered: the server ended",
         Outcome::Lost => "answer lost",
+        Outcome::Cut => "not answered: the connection was cut",
+        Outcome::Bare => "answered by HTTP alone",
     }
 }
 

@@ -112,6 +112,8 @@ fn survey(reel: &Reel, server: u32, of: &mut Of<'_>) {
                 Outcome::Open => "request never answered",
                 Outcome::ServerEnded => "request not answered: the server ended",
                 Outcome::Lost => "request whose answer is lost",
+                Outcome::Cut => "request not answered: the connection was cut",
+                Outcome::Bare => "request answered by HTTP alone",
             };
             add(&mut of.ends, end.to_owned());
         }

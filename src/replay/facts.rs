@@ -1,0 +1,206 @@
+//! What a cassette tells of HTTP, apart from the messages: statuses, framings, sessions, how exchanges ended.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::tape::Outcome;
+use crate::cassette::{Body, Record, Side};
+use crate::jsonrpc::message::Shape;
+use crate::jsonrpc::scan::Span;
+use crate::mcp::{self, Era};
+
+/// The exchange number of a message that came on the standalone stream of a legacy session, and on no exchange.
+pub const GET: u32 = u32::MAX;
+
+/// How the messages of an answer were framed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One JSON text.
+    Json,
+    /// Server-sent events.
+    Sse,
+    /// A body of another type, or none.
+    Other(String),
+}
+
+/// How an exchange ended that has no complete answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The server broke off.
+    Cut,
+    /// The client left.
+    ClientClosed,
+    /// Nothing came for too long.
+    Timeout,
+}
+
+/// What was recorded of one HTTP answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its status.
+    pub status: u16,
+    /// Its framing.
+    pub kind: Kind,
+    /// The recorded header fields.
+    pub headers: Vec<(String, String)>,
+    /// A body that is no JSON, as a string literal.
+    pub body: Option<Span>,
+    /// How it ended, when not by a complete answer.
+    pub end: Option<End>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self { status: 200, kind: Kind::Other(String::new()), headers: Vec::new(), body: None, end: None }
+    }
+}
+
+/// What a client can see of a server's HTTP besides its answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manners {
+    /// The messages were recorded over HTTP.
+    pub recorded: bool,
+    /// The server issued session ids.
+    pub sessions: bool,
+    /// Messages came on a standalone stream.
+    pub unsolicited: bool,
+    /// A standalone stream was refused.
+    pub get_refused: bool,
+    /// The end of a session was refused.
+    pub delete_refused: bool,
+}
+
+/// The facts of all exchanges of one server.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    /// By the exchange's number in the cassette.
+    pub(super) facts: HashMap<u32, Facts>,
+    pub(super) manners: Manners,
+    /// The session of an exchange, which its first record may not know yet (`initialize`).
+    sessions: HashMap<u32, u32>,
+    modern: HashSet<u32>,
+    challenges: HashSet<u32>,
+}
+
+impl Wire {
+    pub(super) fn new(text: &str, records: &[Record], server: u32) -> Self {
+        let mut wire = Self::default();
+        let mut methods: HashMap<u32, String> = HashMap::new();
+        for record in records.iter().filter(|record| record.server == server && record.exchange != 0) {
+            wire.manners.recorded = true;
+            let exchange = record.exchange;
+            if record.session != 0 {
+                wire.manners.sessions = true;
+                wire.sessions.entry(exchange).or_insert(record.session);
+            }
+            let http = record.more.as_ref().and_then(|more| more.http.as_deref());
+            let http = http.and_then(|text| serde_json::from_str::<Value>(text).ok());
+            if record.from == Side::Client {
+                if record.view().is_some_and(|view| mcp::era(text, view) == Era::Modern) {
+                    wire.modern.insert(exchange);
+                }
+                if let Some(method) = http.as_ref().and_then(|http| http.get("method")?.as_str()) {
+                    methods.insert(exchange, method.to_owned());
+                }
+                continue;
+            }
+            let Some(more) = record.more.as_deref() else { continue };
+            if more.stream_get {
+                wire.manners.unsolicited |= record.view().is_some();
+                continue;
+            }
+            let facts = wire.facts.entry(exchange).or_default();
+            if let Some(http) = &http {
+                facts.read(http);
+            }
+            if let Body::Text(span) = record.body {
+                facts.body = Some(span);
+            }
+            facts.end = match more.end.as_deref() {
+                Some("cut") => Some(End::Cut),
+                Some("client_closed") => Some(End::ClientClosed),
+                Some("timeout") => Some(End::Timeout),
+                _ => facts.end,
+            };
+        }
+        for (exchange, facts) in &wire.facts {
+            if facts.status == 401 {
+                wire.challenges.insert(*exchange);
+            }
+            let refused = matches!(facts.status, 405 | 501);
+            match methods.get(exchange).map(String::as_str) {
+                Some("GET") => wire.manners.get_refused |= refused,
+                Some("DELETE") => wire.manners.delete_refused |= refused,
+                _ => {}
+            }
+        }
+        wire
+    }
+
+    /// A challenge is never played: what followed it stands in its place.
+    pub(super) fn is_challenge(&self, record: &Record) -> bool {
+        record.exchange != 0 && self.challenges.contains(&record.exchange)
+    }
+
+    /// Which recorded client a record belongs to: its connection, its session, and whether it is of the modern era,
+    /// which has no sessions.
+    pub(super) fn client(&self, record: &Record) -> (u32, u32, bool) {
+        if record.exchange == 0 {
+            return (record.conn, record.session, false);
+        }
+        if self.modern.contains(&record.exchange) {
+            return (record.conn, 0, true);
+        }
+        let session = match record.session {
+            0 => self.sessions.get(&record.exchange).copied().unwrap_or(0),
+            session => session,
+        };
+        (record.conn, session, false)
+    }
+
+    /// What became of a request without a message that answers it.
+    pub(super) fn outcome(&self, exchange: u32, listens: bool, text: &str) -> Outcome {
+        let Some(facts) = self.facts.get(&exchange) else { return Outcome::Lost };
+        let torn = facts.body.is_some_and(|body| body.of(text).starts_with("\"{"));
+        match (facts.end, &facts.kind) {
+            (Some(End::Cut), _) => Outcome::Cut,
+            (Some(End::ClientClosed | End::Timeout), _) => Outcome::Open,
+            (None, Kind::Json | Kind::Sse) if torn => Outcome::Lost,
+            (None, Kind::Sse) if listens => Outcome::Open,
+            // The recorder was killed: it would have written how the stream ended.
+            (None, Kind::Sse) => Outcome::Lost,
+            (None, _) => Outcome::Bare,
+        }
+    }
+
+    /// The exchange that a record's message came on.
+    pub(super) fn exchange(record: &Record) -> u32 {
+        let on_get = record.more.as_ref().is_some_and(|more| more.stream_get);
+        if on_get && record.view().is_some_and(|view| view.shape != Shape::Batch) {
+            GET
+        } else {
+            record.exchange
+        }
+    }
+}
+
+impl Facts {
+    fn read(&mut self, http: &Value) {
+        if let Some(status) = http.get("status").and_then(Value::as_u64) {
+            self.status = u16::try_from(status).ok().filter(|status| *status >= 200).unwrap_or(500);
+        }
+        if let Some(kind) = http.get("type").and_then(Value::as_str) {
+            self.kind = match kind {
+                "json" => Kind::Json,
+                "sse" => Kind::Sse,
+                other => Kind::Other(other.to_owned()),
+            };
+        }
+        for name in ["retry-after", "allow", "location"] {
+            if let Some(value) = http.get(name).and_then(Value::as_str) {
+                self.headers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! How the answer to a request goes out over HTTP: as it did when it was recorded, or, where it was recorded on a pipe,
+//! in the plainest way that loses nothing.
+
+use super::facts::{Facts, Kind};
+use super::player::{Output, Player};
+use super::tape::{Exchange, Outcome, Step};
+use crate::jsonrpc::string;
+
+/// Above this many bytes an answer goes as JSON: Python clients refuse a longer event, and take the same as JSON.
+const LARGE: usize = 1 << 20;
+
+/// How an answer goes out over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// As JSON, as events, or as a body that is no message.
+    pub kind: Kind,
+    /// The recorded status; `None` where none was recorded.
+    pub status: Option<u16>,
+    /// The recorded header fields.
+    pub headers: Vec<(String, String)>,
+    /// Other messages than the answer belong to it, so events are the only way.
+    pub inner: bool,
+    /// Such messages are left out: the answer is too large for an event.
+    pub answer_only: bool,
+    /// A body that is no message.
+    pub body: String,
+}
+
+impl Default for Framing {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Json,
+            status: None,
+            headers: Vec::new(),
+            inner: false,
+            answer_only: false,
+            body: String::new(),
+        }
+    }
+}
+
+impl Player {
+    /// Says how the answer to a request goes out; without an exchange it is a stream that stays open.
+    pub(super) fn begin(&mut self, carrier: u64, exchange: Option<u32>) {
+        if !self.options.http {
+            return;
+        }
+        let framing = match exchange {
+            None => Framing { kind: Kind::Sse, inner: true, ..Framing::default() },
+            Some(number) => match self.tape.exchange(number) {
+                Some(exchange) => self.framing(number, exchange),
+                None => return,
+            },
+        };
+        if framing.answer_only {
+            self.warn("an answer over 1 MiB was sent as JSON, without its progress".to_owned());
+        }
+        self.out.push(Output::Begins { carrier, framing });
+    }
+
+    fn framing(&self, number: u32, exchange: &Exchange) -> Framing {
+        let inner = exchange.steps.iter().any(|step| matches!(step, Step::Send(_) | Step::Ask(_)));
+        if let Some(facts) = self.tape.facts(number) {
+            return recorded(facts, inner, exchange.outcome, &self.tape.text);
+        }
+        let asks = exchange.steps.iter().any(|step| matches!(step, Step::Ask(_)));
+        let large = self.tape.answer(number).is_some_and(|answer| answer.view.whole.len() > LARGE);
+        let open = matches!(exchange.outcome, Outcome::Open | Outcome::Cut);
+        let kind = if (inner || open) && (asks || !large) { Kind::Sse } else { Kind::Json };
+        Framing { kind, inner, answer_only: inner && large && !asks, ..Framing::default() }
+    }
+}
+
+fn recorded(facts: &Facts, inner: bool, outcome: Outcome, text: &str) -> Framing {
+    let body = facts.body.filter(|_| outcome == Outcome::Bare);
+    let body = body.map(|body| string::decode(body.of(text)).into_owned()).unwrap_or_default();
+    // A message was the whole body, so it was JSON, whatever the type says.
+    let kind = match (&facts.kind, outcome) {
+        (Kind::Other(_), Outcome::Answered) if inner => Kind::Sse,
+        (Kind::Other(_), Outcome::Answered) => Kind::Json,
+        (kind, _) => kind.clone(),
+    };
+    let headers = facts.headers.clone();
+    Framing { kind, status: Some(facts.status), headers, inner, answer_only: false, body }
+}
