@@ -41,6 +41,8 @@ mod replay_rounds;
 mod replay_sessions;
 mod replay_tasks;
 mod replay_writes;
+mod serve_legacy;
+mod serve_modern;
 mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

@@ -7,6 +7,7 @@ pub mod convert;
 pub mod demo;
 pub mod end;
 pub mod inspect;
+pub mod listen;
 pub mod options;
 pub mod record;
 pub mod recover;

@@ -6,16 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::listen::{self, Http};
 use super::say;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::CassetteOnDisk;
 use crate::cassette::state::State;
-use crate::cassette::{Cassette, Exit, Timing, merge};
+use crate::cassette::{Cassette, Exit, Timing, Transport, merge};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::jsonrpc::scan::{Members, elements};
 use crate::jsonrpc::string;
 use crate::redact;
+use crate::replay::http;
 use crate::replay::player::{Options, Ordering, Player, Repeat};
 use crate::replay::stdio::{self, Ended};
 use crate::replay::tape::Tape;
@@ -105,6 +107,15 @@ pub struct Replay<'a> {
     pub voice: Voice,
 }
 
+/// How a replay meets its clients.
+#[derive(Clone, Debug)]
+pub enum Over {
+    /// Standard input and output.
+    Stdio,
+    /// The way it was recorded; over HTTP with these options, which choose it where one of them says where.
+    Recorded(Http),
+}
+
 /// Reads what stands on disk under a cassette's name.
 pub fn load(path: &Path, source: &CassetteOnDisk) -> Result<Cassette> {
     match source {
@@ -116,6 +127,11 @@ pub fn load(path: &Path, source: &CassetteOnDisk) -> Result<Cassette> {
 
 /// Replays a cassette on standard input and output and returns the exit status.
 pub fn replay(replay: Replay<'_>) -> Result<u8> {
+    replay_over(replay, Over::Stdio)
+}
+
+/// Replays a cassette and returns the exit status.
+pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
     let cassette = load(replay.path, &replay.source)?;
     for warning in &cassette.warnings {
         say(&format!("warning: {warning}"));
@@ -127,6 +143,15 @@ pub fn replay(replay: Replay<'_>) -> Result<u8> {
     }
     let server = choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?;
     let rules = rules_of(replay.path, &cassette, &replay.matching)?;
+    let recorded = cassette.server(server).map(|(_, server)| server.transport).unwrap_or_default();
+    let http = match over {
+        Over::Recorded(http) if http.listen.is_some() || recorded == Transport::Http => Some(http),
+        Over::Recorded(http) if http != Http::default() => {
+            let what = "was recorded over standard input and output; to serve it over HTTP, --listen";
+            return Err(Error::input(replay.path, "", what));
+        }
+        Over::Stdio | Over::Recorded(_) => None,
+    };
     let options = Options {
         ordering: replay.matching.ordering,
         repeat: replay.matching.repeat,
@@ -135,7 +160,9 @@ pub fn replay(replay: Replay<'_>) -> Result<u8> {
         rewrite_version: replay.matching.rewrite_version,
         answer_timeout: replay.matching.answer_timeout.map_or(Options::default().answer_timeout, micros),
         started: crate::cassette::clock::now(),
-        ..Options::default()
+        // Only what shares a pipe is read together.
+        progress_gap: if http.is_some() { 0 } else { Options::default().progress_gap },
+        http: http.is_some(),
     };
     let (send_signal, caught) = crossbeam_channel::unbounded();
     signals::watch(move |signal| {
@@ -143,6 +170,12 @@ pub fn replay(replay: Replay<'_>) -> Result<u8> {
     })
     .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
     let mut player = Player::new(Tape::new(cassette, server), rules, options);
+    if let Some(http) = http {
+        let (server, guard) = listen::bind(&http)?;
+        listen::announce(&server, http::PATH, &http, replay.voice)?;
+        let signal = http::serve(&mut player, server, guard, &caught, &|text| say(text))?;
+        return conclude(&player, Ended::Signal(signal), replay.session, &replay.matching);
+    }
     let name = player.server().to_owned();
     let (state, path, owner) =
         (State::of_user(), crate::cassette::segments::resolve(replay.path), replay.owner);

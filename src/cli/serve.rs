@@ -6,20 +6,22 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::options::{Matching, Replay, Voice, replay, seconds};
+use super::listen::Http;
+use super::options::{Matching, Over, Replay, Voice, replay_over, seconds};
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::find;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
 
-/// Replay a cassette on standard input and output, as the server that was recorded.
+/// Replay a cassette as the server that was recorded: on standard input and output, or over HTTP.
 #[derive(ArgsInfo, FromArgs, Debug)]
 #[argh(
     subcommand,
     name = "serve",
     example = "{command_name} session.cassette.json",
     example = "{command_name} session.cassette.json --server files --ignore /params/arguments/timestamp",
+    example = "{command_name} session.cassette.json --listen 127.0.0.1:8000",
     error_code(2, "wrong usage, or the cassette cannot be read"),
     error_code(3, "something was asked that was not recorded, or --require-all-used was not met")
 )]
@@ -33,9 +35,24 @@ pub struct Serve {
     /// replays of one session count their processes together
     #[argh(option, arg_name = "id")]
     pub session: Option<String>,
-    /// over standard input and output (the default)
+    /// over standard input and output (default: the way it was recorded)
     #[argh(switch)]
     pub stdio: bool,
+    /// over HTTP at this address; port 0 is any free one
+    #[argh(option, arg_name = "address")]
+    pub listen: Option<String>,
+    /// over HTTP: write the URL to this file when clients can connect
+    #[argh(option, arg_name = "file")]
+    pub ready_file: Option<String>,
+    /// over HTTP: refuse bodies of more bytes than this (default: 64 MiB)
+    #[argh(option, arg_name = "bytes")]
+    pub max_body: Option<u64>,
+    /// over HTTP: also answer to this Host
+    #[argh(option, arg_name = "host")]
+    pub allow_host: Vec<String>,
+    /// over HTTP: also answer to pages of this origin
+    #[argh(option, arg_name = "origin")]
+    pub allow_origin: Vec<String>,
     /// per-key (default), strict or any
     #[argh(option, arg_name = "order", default = "Ordering::PerKey")]
     pub ordering: Ordering,
@@ -77,7 +94,18 @@ pub struct Serve {
 /// Runs the command.
 pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
     let path = Path::new(&serve.cassette);
-    replay(Replay {
+    let http = Http {
+        listen: serve.listen.clone(),
+        ready_file: serve.ready_file.clone(),
+        max_body: serve.max_body,
+        allow_host: serve.allow_host.clone(),
+        allow_origin: serve.allow_origin.clone(),
+    };
+    if serve.stdio && http != Http::default() {
+        return Err(Error::Usage("--stdio does not go with the options of HTTP".to_owned()));
+    }
+    let over = if serve.stdio { Over::Stdio } else { Over::Recorded(http) };
+    let replay = Replay {
         path,
         source: find(path)?,
         server: serve.server.clone().map(|name| (name, true)),
@@ -96,5 +124,6 @@ pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
             report: serve.report.clone(),
         },
         voice: Voice { quiet: serve.quiet, verbose: serve.verbose },
-    })
+    };
+    replay_over(replay, over)
 }

@@ -1,6 +1,8 @@
 //! What the Model Context Protocol says, as data: eras, methods, the fields that vary without meaning, and which
 //! capability a server's request needs. Revisions 2024-11-05 to 2025-11-25 are called *legacy*, 2026-07-28 *modern*.
 
+pub mod headers;
+
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
@@ -24,6 +26,14 @@ pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// JSON-RPC 2.0 and MCP error codes that a replay makes itself.
 pub mod code {
+    /// Not JSON.
+    pub const PARSE: i32 = -32700;
+    /// JSON, and no message that may stand here.
+    pub const INVALID_REQUEST: i32 = -32600;
+    /// HTTP, legacy: no such session. What servers say, within the range that has no shared meaning.
+    pub const NO_SESSION: i32 = -32001;
+    /// HTTP: a header field is missing or contradicts the body (2026-07-28).
+    pub const HEADER_MISMATCH: i32 = -32020;
     /// Unknown method, or a capability that is not offered.
     pub const METHOD_NOT_FOUND: i32 = -32601;
     /// Bad parameters.

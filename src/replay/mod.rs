@@ -1,10 +1,11 @@
 //! Replay: a recorded session played to a live client. The [`tape`] is what was recorded, the [`player`] decides what
-//! the client gets, and neither does any I/O; [`stdio`] connects a player to pipes.
+//! the client gets, and neither does any I/O; [`stdio`] connects a player to pipes, [`http`] to sockets.
 
 mod answers;
 mod choose;
 pub mod facts;
 mod framing;
+pub mod http;
 mod index;
 pub mod inputs;
 pub mod key;

@@ -479,6 +479,12 @@ impl Player {
         report
     }
 
+    /// What HTTP clients may expect.
+    #[must_use]
+    pub fn offer(&self) -> super::http::Offer {
+        super::http::Offer::of(&self.tape)
+    }
+
     /// The name of the server that is played.
     #[must_use]
     pub fn server(&self) -> &str {

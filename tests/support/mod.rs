@@ -1,6 +1,7 @@
 //! What the tests share: a folder of their own, the binary, and a client that speaks over real pipes.
 
 pub mod http;
+pub mod web;
 pub mod replay;
 
 use std::ffi::OsStr;

@@ -80,7 +80,9 @@ fn an_exchange_is_shown_whole() {
     assert!(text.contains("\n  \"params\": {\n    \"name\": \"read\","), "{text}");
     let cut = view(&Inspect { exchange: Some(3), ..asked() }).unwrap();
     assert!(
-        cut.starts_with("exchange 3 of 5: tools/call \"get\", server \"web\", never answered\n"),
+        cut.starts_with(
+            "exchange 3 of 5: tools/call \"get\", server \"web\", not answered: the connection was cut\n"
+        ),
         "{cut}"
     );
     assert!(cut.contains("\n#9 ") && cut.contains("\n#10 +1.303 <- transport [end: cut]\n"), "{cut}");
@@ -107,7 +109,7 @@ fn the_summary_counts() {
         "    stderr: oops\\u0007",
         "server \"web\", http: https://x/mcp",
         "  HTTP exchange cut: 1",
-        "  request never answered: 1",
+        "  request not answered: the connection was cut: 1",
         "redacted: key:*token* 1",
         "labels: {\"test\":\"a\"}",
     ] {
@@ -147,7 +149,7 @@ fn json_is_json_and_harmless() {
     let text = view(&Inspect { exchange: Some(3), format: Format::Json, ..asked() }).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["messages"][2]["end"], "cut");
-    assert_eq!(value["outcome"], "never answered");
+    assert_eq!(value["outcome"], "not answered: the connection was cut");
     assert!(text.contains("\"data\": 1.0"));
 }
 

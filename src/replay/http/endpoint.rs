@@ -1,0 +1,209 @@
+//! What an endpoint answers to: paths and verbs, who may talk to it, and how a body gets to the player.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_channel::{Sender, unbounded};
+
+use super::checks::{self, Refused, accepts};
+use super::hub::{Command, Event};
+use super::reply::{Asked, Reply, session_of};
+use super::{OLD_POST, OLD_STREAM, Offer};
+use crate::http::Headers;
+use crate::http::guard::Guard;
+use crate::http::server::{Request, Watch};
+use crate::mcp::{Era, code, headers};
+
+pub(super) struct Endpoint {
+    pub(super) offer: Arc<Offer>,
+    pub(super) guard: Guard,
+    pub(super) commands: Sender<Command>,
+    pub(super) carriers: AtomicU64,
+}
+
+const JSON: &str = "application/json";
+const SSE: &str = "text/event-stream";
+
+impl Endpoint {
+    /// Answers one request. Errors of writing mean that the client is gone, which is its own affair.
+    pub(super) fn handle(&self, request: Request<'_>) {
+        let _ = self.route(request);
+    }
+
+    fn route(&self, request: Request<'_>) -> io::Result<()> {
+        let common = self.common(request.headers());
+        if let Err(forbidden) = self.guard.check(request.target(), request.headers()) {
+            let refused = Refused::new(403, "null", code::INVALID_REQUEST, forbidden.why());
+            return self.answer(request, common).refuse(&refused);
+        }
+        let path = request.path().to_owned();
+        let streamable = matches!(path.as_str(), "/mcp" | "/mcp/" | "/");
+        let old = self.offer.legacy;
+        match request.method() {
+            "OPTIONS" => self.preflight(request, common),
+            "POST" if streamable => self.post(request, common),
+            "GET" if streamable => self.get(request, common),
+            "DELETE" if streamable => self.delete(request, common),
+            "GET" if old && path == OLD_STREAM => self.open_old(request, common),
+            "POST" if old && path == OLD_POST => self.post_old(request, common),
+            _ if streamable => self.status(request, common, 405),
+            _ => self.status(request, common, 404),
+        }
+    }
+
+    /// Only an origin that was allowed by name may read answers from a page.
+    fn common(&self, fields: &Headers) -> Headers {
+        match self.guard.allowed_origin(fields) {
+            Some(origin) => Headers::new()
+                .with("Access-Control-Allow-Origin", origin)
+                .with("Access-Control-Expose-Headers", "Mcp-Session-Id")
+                .with("Vary", "Origin"),
+            None => Headers::new(),
+        }
+    }
+
+    fn asked(request: &Request<'_>) -> Asked {
+        Asked {
+            era: Era::Legacy,
+            batch: false,
+            accepts_sse: accepts(request.headers(), SSE),
+            accepts_json: accepts(request.headers(), JSON),
+        }
+    }
+
+    fn answer<'c>(&self, request: Request<'c>, common: Headers) -> Reply<'c, '_> {
+        let asked = Self::asked(&request);
+        Reply::new(request, &self.offer, asked, common)
+    }
+
+    fn status(&self, request: Request<'_>, common: Headers, status: u16) -> io::Result<()> {
+        let fields = match status {
+            405 => Headers::new().with("Allow", self.offer.allow()),
+            _ => Headers::new(),
+        };
+        self.answer(request, common).respond(status, &fields, b"")
+    }
+
+    fn preflight(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
+        if common.is_empty() {
+            return self.status(request, common, 405);
+        }
+        let mut fields = Headers::new()
+            .with("Access-Control-Allow-Methods", "GET, POST, DELETE")
+            .with("Access-Control-Max-Age", "600");
+        if let Some(wanted) = request.headers().get("access-control-request-headers") {
+            fields.push("Access-Control-Allow-Headers", wanted);
+        }
+        self.answer(request, common).respond(204, &fields, b"")
+    }
+
+    fn carrier(&self) -> u64 {
+        self.carriers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Tells the player, and the thread that writes, when the client has left.
+    fn watch(&self, request: &Request<'_>, carrier: u64, events: &Sender<Vec<Event>>) -> Option<Watch> {
+        let (commands, events) = (self.commands.clone(), events.clone());
+        let gone = move || {
+            let _ = commands.send(Command::Left { carrier });
+            let _ = events.send(vec![Event::Gone]);
+        };
+        request.watch(gone).ok()
+    }
+
+    fn post(&self, mut request: Request<'_>, common: Headers) -> io::Result<()> {
+        let kind = request.headers().text("content-type").unwrap_or(JSON);
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case(JSON) {
+            // What a page can send without asking is not JSON.
+            return self.status(request, common, 415);
+        }
+        let body = match request.read_body() {
+            Ok(body) => body,
+            Err(refusal) => {
+                request.refuse(refusal);
+                return Ok(());
+            }
+        };
+        let mut asked = Self::asked(&request);
+        let incoming = match checks::sort(request.headers(), &body, &self.offer) {
+            Ok(incoming) => incoming,
+            Err(refused) => return Reply::new(request, &self.offer, asked, common).refuse(&refused),
+        };
+        if incoming.dropped {
+            return self.status(request, common, 202);
+        }
+        (asked.era, asked.batch) = (incoming.era, incoming.batch);
+        let (carrier, session) = (self.carrier(), session_of(request.headers()));
+        let (events, incoming_events) = unbounded();
+        let watch = incoming.asks.then(|| self.watch(&request, carrier, &events));
+        let _ = self.commands.send(Command::Post { carrier, session, incoming, body, events });
+        let ended = Reply::new(request, &self.offer, asked, common).play(&incoming_events);
+        drop(watch);
+        self.ended(carrier, ended)
+    }
+
+    /// What could not be written to its end will not be: the player need not go on for it.
+    fn ended(&self, carrier: u64, ended: io::Result<()>) -> io::Result<()> {
+        ended.inspect_err(|_| drop(self.commands.send(Command::Left { carrier })))
+    }
+
+    fn get(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
+        let fields = request.headers();
+        let modern = fields.text(headers::VERSION).is_some_and(|version| !self.offer.is_legacy(version));
+        if !self.offer.legacy || modern {
+            return self.status(request, common, 405);
+        }
+        if !accepts(fields, SSE) {
+            return self.status(request, common, 406);
+        }
+        let (carrier, session) = (self.carrier(), session_of(fields));
+        let (events, incoming) = unbounded();
+        let watch = self.watch(&request, carrier, &events);
+        let _ = self.commands.send(Command::Open { carrier, session, events });
+        let ended = self.answer(request, common).play(&incoming);
+        drop(watch);
+        self.ended(carrier, ended)
+    }
+
+    fn delete(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
+        let modern = request.headers().text(headers::VERSION);
+        if !self.offer.legacy || modern.is_some_and(|version| !self.offer.is_legacy(version)) {
+            return self.status(request, common, 405);
+        }
+        let (events, incoming) = unbounded();
+        let session = session_of(request.headers());
+        let _ = self.commands.send(Command::Delete { session, events });
+        self.answer(request, common).play(&incoming)
+    }
+
+    fn open_old(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
+        let carrier = self.carrier();
+        let (events, incoming) = unbounded();
+        let watch = self.watch(&request, carrier, &events);
+        let _ = self.commands.send(Command::OpenOld { carrier, events });
+        let ended = self.answer(request, common).play(&incoming);
+        drop(watch);
+        self.ended(carrier, ended)
+    }
+
+    fn post_old(&self, mut request: Request<'_>, common: Headers) -> io::Result<()> {
+        let query = request.target().split_once('?').map_or("", |(_, query)| query);
+        let session = query.split('&').find_map(|pair| pair.strip_prefix("session_id=")).map(str::to_owned);
+        let Some(session) = session else {
+            let refused = Refused::new(400, "null", code::INVALID_REQUEST, "session_id is missing");
+            return self.answer(request, common).refuse(&refused);
+        };
+        let body = match request.read_body() {
+            Ok(body) => body,
+            Err(refusal) => {
+                request.refuse(refusal);
+                return Ok(());
+            }
+        };
+        let (events, incoming) = unbounded();
+        let _ = self.commands.send(Command::PostOld { session, body, events });
+        self.answer(request, common).play(&incoming)
+    }
+}

@@ -1,0 +1,358 @@
+//! The player's side: one thread that plays, and knows which session and which open request each message goes to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_channel::Sender;
+
+use super::Offer;
+use super::checks::{Incoming, Refused};
+use super::ids;
+use crate::jsonrpc::message::View;
+use crate::mcp::{Era, code};
+use crate::replay::player::{Framing, Output, Part, Player};
+
+/// What a connection tells the player.
+pub(super) enum Command {
+    /// A message was posted.
+    Post { carrier: u64, session: Option<String>, incoming: Incoming, body: Vec<u8>, events: Events },
+    /// A legacy client opens its standalone stream.
+    Open { carrier: u64, session: Option<String>, events: Events },
+    /// A client of HTTP+SSE (2024-11-05) opens its only stream.
+    OpenOld { carrier: u64, events: Events },
+    /// A client of HTTP+SSE posts a message, which is answered on its stream.
+    PostOld { session: String, body: Vec<u8>, events: Events },
+    /// A legacy client ends its session.
+    Delete { session: Option<String>, events: Events },
+    /// The client of a request or stream has left.
+    Left { carrier: u64 },
+}
+
+/// Takes what a connection is to send. What goes together comes together.
+pub(super) type Events = Sender<Vec<Event>>;
+
+/// What a connection is to send.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// This status, and nothing else.
+    Status(u16),
+    /// An error of ours.
+    Refused(Refused),
+    /// The answer opens this session.
+    Session(String),
+    /// The stream is there.
+    Opened,
+    /// HTTP+SSE: where to post.
+    Endpoint(String),
+    /// How the answer goes out.
+    Begins(Framing),
+    /// A message of the stream.
+    Message(String, Part),
+    /// There is no more, and no answer; the connection breaks off or not.
+    Over { cut: bool },
+    /// The replay ends.
+    Closing,
+    /// The client has left.
+    Gone,
+}
+
+/// A live session that can be told something.
+#[derive(Default)]
+struct Live {
+    id: Option<String>,
+    /// The request that is its standalone stream, and its connection.
+    stream: Option<(u64, Events)>,
+    /// What came before there was a stream.
+    backlog: Vec<String>,
+    /// Everything goes to the stream (HTTP+SSE).
+    old: bool,
+}
+
+impl Live {
+    fn tell(&mut self, text: String) {
+        match &self.stream {
+            Some((_, events)) => drop(events.send(vec![Event::Message(text, Part::Inner)])),
+            None => self.backlog.push(text),
+        }
+    }
+
+    fn open(&mut self, carrier: u64, events: Events, first: Event) {
+        let told = self.backlog.drain(..).map(|text| Event::Message(text, Part::Inner));
+        let _ = events.send(std::iter::once(first).chain(told).collect());
+        self.stream = Some((carrier, events));
+    }
+}
+
+/// A request that waits for its answer.
+struct Waiter {
+    session: usize,
+    events: Events,
+    opens: bool,
+}
+
+pub(super) struct Hub<'p> {
+    player: &'p mut Player,
+    offer: Arc<Offer>,
+    ids: HashMap<String, usize>,
+    lives: HashMap<usize, Live>,
+    waiters: HashMap<u64, Waiter>,
+    /// All modern clients: they have no sessions, and share what was recorded.
+    modern: Option<usize>,
+    /// All clients of a server that issued no sessions.
+    anonymous: Option<usize>,
+    counters: Arc<[AtomicUsize; 2]>,
+}
+
+impl<'p> Hub<'p> {
+    pub(super) fn new(player: &'p mut Player, offer: Arc<Offer>) -> Self {
+        Self {
+            player,
+            offer,
+            ids: HashMap::new(),
+            lives: HashMap::new(),
+            waiters: HashMap::new(),
+            modern: None,
+            anonymous: None,
+            counters: Arc::default(),
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        self.player.next_deadline()
+    }
+
+    pub(super) fn tick(&mut self, now: u64) {
+        self.player.tick(now);
+    }
+
+    /// A session of the player. It stands for the recorded one that was as many sessions of its era later than the
+    /// first as it is in this process.
+    fn new_session(&mut self) -> usize {
+        let counters = Arc::clone(&self.counters);
+        let ordinal = move |era| match (&*counters, era) {
+            ([legacy, _], Era::Legacy) => legacy.fetch_add(1, Ordering::Relaxed),
+            ([_, modern], Era::Modern) => modern.fetch_add(1, Ordering::Relaxed),
+        };
+        self.player.open(Box::new(ordinal))
+    }
+
+    pub(super) fn take(&mut self, command: Command, now: u64) {
+        match command {
+            Command::Post { carrier, session, incoming, body, events } => {
+                let session = match self.session_of(incoming, session.as_deref()) {
+                    Ok(session) => session,
+                    Err(refused) => return drop(events.send(vec![Event::Refused(refused)])),
+                };
+                if incoming.asks {
+                    let opens = incoming.opens && self.offer.sessions;
+                    self.waiters.insert(carrier, Waiter { session, events, opens });
+                    self.player.receive_as(carrier, session, &body, now);
+                } else {
+                    self.player.receive_as(carrier, session, &body, now);
+                    let _ = events.send(vec![Event::Status(202)]);
+                }
+            }
+            Command::Open { carrier, session, events } => match self.stream_of(session.as_deref()) {
+                Ok(live) => live.open(carrier, events, Event::Opened),
+                Err(event) => drop(events.send(vec![event])),
+            },
+            Command::OpenOld { carrier, events } => {
+                let Some(id) = ids::fresh() else { return };
+                let session = self.new_session();
+                self.ids.insert(id.clone(), session);
+                let mut live = Live { id: Some(id.clone()), old: true, ..Live::default() };
+                live.open(carrier, events, Event::Endpoint(id));
+                self.lives.insert(session, live);
+            }
+            Command::PostOld { session, body, events } => {
+                let Some(&session) = self.ids.get(&session) else {
+                    return drop(events.send(vec![Event::Refused(no_session())]));
+                };
+                let _ = events.send(vec![Event::Status(202)]);
+                self.player.receive(session, &body, now);
+            }
+            Command::Delete { session, events } => {
+                let event = self.delete(session.as_deref());
+                let _ = events.send(vec![event]);
+            }
+            Command::Left { carrier } => self.left(carrier, now),
+        }
+    }
+
+    fn session_of(&mut self, incoming: Incoming, id: Option<&str>) -> Result<usize, Refused> {
+        if incoming.era == Era::Modern {
+            if let Some(session) = self.modern {
+                return Ok(session);
+            }
+            let session = self.new_session();
+            self.modern = Some(session);
+            return Ok(session);
+        }
+        if !self.offer.sessions {
+            if let Some(session) = self.anonymous {
+                return Ok(session);
+            }
+            let session = self.new_session();
+            self.lives.insert(session, Live::default());
+            self.anonymous = Some(session);
+            return Ok(session);
+        }
+        if incoming.opens {
+            let session = self.new_session();
+            self.lives.insert(session, Live::default());
+            return Ok(session);
+        }
+        self.known(id)
+    }
+
+    fn known(&self, id: Option<&str>) -> Result<usize, Refused> {
+        let Some(id) = id else {
+            let message = "Mcp-Session-Id is missing";
+            return Err(Refused::new(400, "null", code::INVALID_REQUEST, message));
+        };
+        self.ids.get(id).copied().ok_or_else(no_session)
+    }
+
+    /// The session that a standalone stream is opened for.
+    fn stream_of(&mut self, id: Option<&str>) -> Result<&mut Live, Event> {
+        let session = match self.offer.sessions {
+            true => Some(self.known(id).map_err(Event::Refused)?),
+            false => self.anonymous,
+        };
+        let refused = self.offer.get_refused || (!self.offer.sessions && !self.offer.unsolicited);
+        let live = session.and_then(|session| self.lives.get_mut(&session));
+        match live {
+            _ if refused => Err(Event::Status(405)),
+            Some(live) if live.stream.is_some() => {
+                let message = "this session has a standalone stream already";
+                Err(Event::Refused(Refused::new(409, "null", code::INVALID_REQUEST, message)))
+            }
+            Some(live) => Ok(live),
+            None => Err(Event::Refused(no_session())),
+        }
+    }
+
+    fn delete(&mut self, id: Option<&str>) -> Event {
+        if !self.offer.sessions || self.offer.delete_refused {
+            return Event::Status(405);
+        }
+        match self.known(id) {
+            Ok(session) => {
+                self.forget(session);
+                Event::Status(200)
+            }
+            Err(refused) => Event::Refused(refused),
+        }
+    }
+
+    /// A session is over: its id is dead, and its stream ends.
+    fn forget(&mut self, session: usize) {
+        let Some(live) = self.lives.remove(&session) else { return };
+        if let Some(id) = live.id {
+            self.ids.remove(&id);
+        }
+        if let Some((_, events)) = live.stream {
+            let _ = events.send(vec![Event::Over { cut: false }]);
+        }
+    }
+
+    fn left(&mut self, carrier: u64, now: u64) {
+        if self.waiters.remove(&carrier).is_some() {
+            return self.player.left(carrier, now);
+        }
+        let streams = |live: &Live| live.stream.as_ref().is_some_and(|(stream, _)| *stream == carrier);
+        let Some((&session, live)) = self.lives.iter_mut().find(|(_, live)| streams(live)) else { return };
+        live.stream = None;
+        if live.old {
+            self.forget(session);
+        }
+    }
+
+    /// Hands what the player decided to the connections and to the user.
+    pub(super) fn pass_on(&mut self, note: &dyn Fn(&str)) {
+        let outputs: Vec<Output> = self.player.outputs().collect();
+        let mut sent: BTreeMap<u64, (Events, Vec<Event>)> = BTreeMap::new();
+        for output in outputs {
+            match output {
+                Output::Note(text) => note(&text),
+                Output::Begins { carrier, framing } => {
+                    self.push(&mut sent, carrier, Event::Begins(framing));
+                }
+                Output::Over { carrier, cut } => {
+                    self.push(&mut sent, carrier, Event::Over { cut });
+                    self.waiters.remove(&carrier);
+                }
+                Output::Message { session, carrier, text, part, .. } => {
+                    let carrier = carrier.filter(|_| !self.lives.get(&session).is_some_and(|live| live.old));
+                    let Some(carrier) = carrier else {
+                        if let Some(live) = self.lives.get_mut(&session) {
+                            live.tell(text);
+                        }
+                        continue;
+                    };
+                    if part != Part::Inner {
+                        self.settle_session(&mut sent, carrier, &text);
+                    }
+                    self.push(&mut sent, carrier, Event::Message(text, part));
+                    if part != Part::Inner {
+                        self.waiters.remove(&carrier);
+                    }
+                }
+                Output::EndOfStream { session } => {
+                    let open = self.waiters.iter().filter(|(_, waiter)| waiter.session == session);
+                    let open: Vec<u64> = open.map(|(carrier, _)| *carrier).collect();
+                    for carrier in open {
+                        self.push(&mut sent, carrier, Event::Over { cut: true });
+                        self.waiters.remove(&carrier);
+                    }
+                    self.forget(session);
+                    note("the recorded server ended here: the session and its open requests end");
+                }
+            }
+        }
+        for (events, list) in sent.into_values() {
+            let _ = events.send(list);
+        }
+    }
+
+    fn push(&self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, event: Event) {
+        if let Some(waiter) = self.waiters.get(&carrier) {
+            sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1.push(event);
+        }
+    }
+
+    /// An `initialize` that succeeded opens its session.
+    fn settle_session(&mut self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, text: &str) {
+        let Some(session) = self.waiters.get(&carrier).filter(|waiter| waiter.opens).map(|it| it.session)
+        else {
+            return;
+        };
+        let opened = View::of(text).is_ok_and(|view| view.result.is_some());
+        let id = ids::fresh().filter(|_| opened);
+        match (id, self.lives.get_mut(&session)) {
+            (Some(id), Some(live)) => {
+                self.ids.insert(id.clone(), session);
+                live.id = Some(id.clone());
+                self.push(sent, carrier, Event::Session(id));
+            }
+            _ => self.forget(session),
+        }
+    }
+
+    /// The replay ends: what is due goes out, and then all answers end.
+    pub(super) fn end(&mut self, now: u64, note: &dyn Fn(&str)) {
+        let mut sessions: Vec<usize> = self.lives.keys().copied().chain(self.modern).collect();
+        sessions.sort_unstable();
+        sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
+        self.pass_on(note);
+        let streams = self.lives.values().filter_map(|live| live.stream.as_ref().map(|(_, events)| events));
+        for events in self.waiters.values().map(|waiter| &waiter.events).chain(streams) {
+            let _ = events.send(vec![Event::Closing]);
+        }
+    }
+}
+
+fn no_session() -> Refused {
+    Refused::new(404, "null", code::NO_SESSION, "Session not found")
+}

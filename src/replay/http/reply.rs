@@ -1,0 +1,307 @@
+//! The connection's side of an answer: takes the player's events and writes HTTP. What goes out as JSON is held until it
+//! is complete; a stream begins with its first event, or when the first has to be waited for.
+
+use std::io;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use super::Offer;
+use super::checks::Refused;
+use super::hub::Event;
+use crate::http::Headers;
+use crate::http::server::{Request, Stream};
+use crate::http::sse::{KEEP_ALIVE, Outgoing};
+use crate::jsonrpc::message::{Shape, View, member};
+use crate::jsonrpc::scan::{Span, elements};
+use crate::mcp::{Era, code, headers};
+use crate::replay::facts::Kind;
+use crate::replay::player::{Framing, Part};
+
+/// How long a stream may be silent before a comment goes out: what all servers do, and proxies wait for.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// An answer on its way.
+enum Out<'c> {
+    Waiting(Request<'c>),
+    Begun(Stream<'c>),
+    Done,
+}
+
+/// What is known of a request when it is answered.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) era: Era,
+    pub(super) batch: bool,
+    pub(super) accepts_sse: bool,
+    pub(super) accepts_json: bool,
+}
+
+/// Whether there is more to say.
+#[derive(PartialEq, Eq)]
+enum Next {
+    More,
+    End,
+}
+
+pub(super) struct Reply<'c, 'o> {
+    out: Out<'c>,
+    offer: &'o Offer,
+    asked: Asked,
+    /// On every answer.
+    common: Headers,
+    framing: Option<Framing>,
+}
+
+impl<'c, 'o> Reply<'c, 'o> {
+    pub(super) fn new(request: Request<'c>, offer: &'o Offer, asked: Asked, common: Headers) -> Self {
+        Self { out: Out::Waiting(request), offer, asked, common, framing: None }
+    }
+
+    /// Answers with a status and a body, unless something was said already.
+    pub(super) fn respond(&mut self, status: u16, fields: &Headers, body: &[u8]) -> io::Result<()> {
+        let mut all = self.common.clone();
+        fields.iter().for_each(|(name, value)| all.push(name, value));
+        match std::mem::replace(&mut self.out, Out::Done) {
+            Out::Waiting(request) => request.respond(status, &all, body),
+            other => {
+                self.out = other;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn refuse(&mut self, refused: &Refused) -> io::Result<()> {
+        self.json(refused.status, &refused.text)
+    }
+
+    fn json(&mut self, status: u16, text: &str) -> io::Result<()> {
+        self.respond(status, &Headers::new().with("Content-Type", "application/json"), text.as_bytes())
+    }
+
+    /// Sends what comes until the answer is complete, or the client or the player is gone.
+    pub(super) fn play(&mut self, events: &Receiver<Vec<Event>>) -> io::Result<()> {
+        loop {
+            let list = match events.recv_timeout(IDLE) {
+                Ok(list) => list,
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Out::Begun(stream) = &mut self.out {
+                        stream.send(KEEP_ALIVE)?;
+                    }
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return self.finish(),
+            };
+            for event in list {
+                if self.take(event)? == Next::End {
+                    return Ok(());
+                }
+            }
+            // Nothing more for now: a stream shows that it is one.
+            let streams = self.framing.as_ref().is_some_and(|framing| framing.kind == Kind::Sse);
+            if streams && matches!(self.out, Out::Waiting(_)) && self.asked.accepts_sse {
+                self.begin()?;
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> io::Result<Next> {
+        match event {
+            Event::Status(status) => {
+                let mut fields = Headers::new();
+                if status == 405 {
+                    fields.push("Allow", self.offer.allow());
+                }
+                self.respond(status, &fields, b"")?;
+            }
+            Event::Refused(refused) => self.refuse(&refused)?,
+            Event::Session(id) => {
+                self.common.push("Mcp-Session-Id", id);
+                return Ok(Next::More);
+            }
+            Event::Opened => {
+                self.begin()?;
+                return Ok(Next::More);
+            }
+            Event::Endpoint(id) => {
+                self.begin()?;
+                let target = format!("{}?session_id={id}", super::OLD_POST);
+                self.event(Some("endpoint"), &target)?;
+                return Ok(Next::More);
+            }
+            Event::Begins(framing) => {
+                self.merge(framing);
+                return Ok(Next::More);
+            }
+            Event::Message(text, Part::Inner) => return self.inner(&text),
+            Event::Message(text, part) => self.last(&text, part)?,
+            Event::Closing if matches!(self.out, Out::Waiting(_)) => {
+                self.respond(503, &Headers::new(), b"the replay ended\n")?;
+            }
+            Event::Closing | Event::Over { cut: false } => self.finish()?,
+            Event::Over { cut: true } => match std::mem::replace(&mut self.out, Out::Done) {
+                Out::Waiting(request) => request.close(),
+                // A stream that is not finished is cut.
+                Out::Begun(_) | Out::Done => {}
+            },
+            Event::Gone => {}
+        }
+        Ok(Next::End)
+    }
+
+    /// A batch is answered as a stream when one of its requests was.
+    fn merge(&mut self, framing: Framing) {
+        match &mut self.framing {
+            None if self.asked.batch => self.framing = Some(Framing { status: None, ..framing }),
+            None => self.framing = Some(framing),
+            Some(known) => {
+                known.inner |= framing.inner;
+                if framing.kind == Kind::Sse {
+                    known.kind = Kind::Sse;
+                }
+            }
+        }
+    }
+
+    fn inner(&mut self, text: &str) -> io::Result<Next> {
+        if self.framing.as_ref().is_some_and(|framing| framing.answer_only) {
+            return Ok(Next::More);
+        }
+        if matches!(self.out, Out::Waiting(_)) {
+            if !self.asked.accepts_sse {
+                self.not_acceptable()?;
+                return Ok(Next::End);
+            }
+            self.begin()?;
+        }
+        self.event(Some("message"), text)?;
+        Ok(Next::More)
+    }
+
+    fn not_acceptable(&mut self) -> io::Result<()> {
+        let message = "the answer is a stream of events, which Accept does not name";
+        self.refuse(&Refused::new(406, "null", code::INVALID_REQUEST, message))
+    }
+
+    fn last(&mut self, text: &str, part: Part) -> io::Result<()> {
+        let framing = self.framing.clone().unwrap_or_default();
+        if matches!(self.out, Out::Waiting(_)) {
+            let streams = (framing.kind == Kind::Sse && part == Part::Answer) || !self.asked.accepts_json;
+            if !(streams && self.asked.accepts_sse) {
+                if streams && framing.inner {
+                    return self.not_acceptable();
+                }
+                let status = self.status(text, part, &framing);
+                let mut fields = Headers::new();
+                if part == Part::Answer {
+                    add_recorded(&mut fields, &framing);
+                }
+                fields.push("Content-Type", "application/json");
+                return self.respond(status, &fields, text.as_bytes());
+            }
+            self.begin()?;
+        }
+        match View::of(text).map(|view| (view.shape, view.whole)) {
+            // Clients read one message from an event.
+            Ok((Shape::Batch, whole)) => {
+                for item in elements(text, whole).unwrap_or_default() {
+                    self.event(Some("message"), item.of(text))?;
+                }
+            }
+            _ => self.event(Some("message"), text)?,
+        }
+        self.finish()
+    }
+
+    /// The recorded status, or what a server says to an error of that code (2026-07-28, transports, "Errors").
+    fn status(&self, text: &str, part: Part, framing: &Framing) -> u16 {
+        if let Some(status) = framing.status.filter(|_| part == Part::Answer) {
+            return status;
+        }
+        let Some(code) = error_code(text) else { return 200 };
+        match i32::try_from(code).unwrap_or(0) {
+            // Our own errors must reach the program, and clients hide what comes with other statuses.
+            -31099..=-31000 => 200,
+            // A client that asks a legacy server in the modern way falls back on this.
+            _ if self.asked.era == Era::Modern && !self.offer.modern => 400,
+            code::METHOD_NOT_FOUND if self.asked.era == Era::Modern => 404,
+            code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION => 400,
+            _ => 200,
+        }
+    }
+
+    /// Sends the head of a stream.
+    fn begin(&mut self) -> io::Result<()> {
+        let mut fields = self.common.clone();
+        let framing = self.framing.as_ref();
+        framing.iter().for_each(|framing| add_recorded(&mut fields, framing));
+        fields.push("Content-Type", "text/event-stream");
+        fields.push("Cache-Control", "no-cache, no-transform");
+        fields.push("X-Accel-Buffering", "no");
+        let status = framing.filter(|framing| framing.kind == Kind::Sse).and_then(|framing| framing.status);
+        if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
+            self.out = Out::Begun(request.into_writer(status.unwrap_or(200), &fields, None)?);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, kind: Option<&str>, data: &str) -> io::Result<()> {
+        let event = Outgoing { kind, data: Some(data.as_bytes()), ..Outgoing::default() };
+        let bytes = event.encode().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        match &mut self.out {
+            Out::Begun(stream) => stream.send(&bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing follows.
+    fn finish(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.out, Out::Done) {
+            Out::Begun(stream) => stream.finish(),
+            Out::Waiting(request) => {
+                self.out = Out::Waiting(request);
+                let framing = self.framing.clone().unwrap_or_default();
+                let mut fields = Headers::new();
+                match (&framing.kind, framing.status) {
+                    (Kind::Other(kind), Some(status)) => {
+                        add_recorded(&mut fields, &framing);
+                        if !kind.is_empty() {
+                            fields.push("Content-Type", kind.as_str());
+                        }
+                        self.respond(status, &fields, framing.body.as_bytes())
+                    }
+                    (Kind::Json, Some(status)) => {
+                        add_recorded(&mut fields, &framing);
+                        fields.push("Content-Type", "application/json");
+                        self.respond(status, &fields, framing.body.as_bytes())
+                    }
+                    // It was cancelled, or the player is gone: a stream with nothing in it says that there is no answer.
+                    _ if self.asked.accepts_sse => {
+                        self.begin()?;
+                        self.finish()
+                    }
+                    _ => self.respond(503, &fields, b""),
+                }
+            }
+            Out::Done => Ok(()),
+        }
+    }
+}
+
+fn add_recorded(fields: &mut Headers, framing: &Framing) {
+    for (name, value) in &framing.headers {
+        if crate::http::headers::is_sound(name, value.as_bytes()) {
+            fields.push(name.as_str(), value.as_bytes());
+        }
+    }
+}
+
+fn error_code(text: &str) -> Option<i64> {
+    let error = View::of(text).ok()?.error?;
+    member(text, error, "code").map(|code: Span| code.of(text))?.parse().ok()
+}
+
+/// The session that a request names.
+pub(super) fn session_of(fields: &Headers) -> Option<String> {
+    fields.text(headers::SESSION).map(str::to_owned)
+}
