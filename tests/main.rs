@@ -13,6 +13,7 @@
 
 mod architecture;
 mod bad_places;
+mod demo_http;
 mod docs;
 mod first_light;
 mod format;

@@ -1,10 +1,10 @@
 //! Replay to legacy clients over HTTP: sessions, standalone streams, questions, and both transports for one cassette.
 
-use super::support::web::{Endpoint, Record, c, s};
 use super::support::replay::{
     self, INITIALIZED, OFFERED, call, call_with_progress, cancelled, error, notification, progress, request,
     result, said,
 };
+use super::support::web::{Endpoint, Record, c, s};
 use super::support::{LONG, Sandbox, eventually, initialize};
 
 fn greeting() -> String {

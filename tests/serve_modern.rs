@@ -1,7 +1,7 @@
 //! Replay to modern clients over HTTP: header checks, statuses, streams that are cancelled by closing them.
 
-use super::support::web::{Endpoint, POST, Record, c, modern_fields, s};
 use super::support::replay::{call, error, handshake, notification, progress, result, said};
+use super::support::web::{Endpoint, POST, Record, c, modern_fields, s};
 use super::support::{LONG, Sandbox, eventually, initialize, modern};
 
 const DISCOVERY: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"logging":{}},"ttlMs":0,"cacheScope":"private"}"#;

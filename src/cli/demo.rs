@@ -2,9 +2,12 @@
 
 use argh::{ArgsInfo, FromArgs};
 
+use super::listen::{Http, announce, bind};
+use super::options::{Voice, caught_signals};
 use crate::demo;
 use crate::error::{Error, Result};
 use crate::exit;
+use crate::replay;
 
 /// A complete round with the built-in server: record, look, replay offline, and a miss explained.
 #[derive(ArgsInfo, FromArgs, Debug)]
@@ -20,14 +23,30 @@ enum What {
     Server(Server),
 }
 
-/// The built-in demo server alone, on standard input and output.
+/// The built-in demo server alone, on standard input and output or over HTTP.
 #[derive(ArgsInfo, FromArgs, Debug)]
-#[argh(subcommand, name = "server")]
-struct Server {}
+#[argh(
+    subcommand,
+    name = "server",
+    example = "{command_name}",
+    example = "{command_name} --listen 127.0.0.1:8000"
+)]
+struct Server {
+    /// over HTTP at this address; port 0 is any free one
+    #[argh(option, arg_name = "address")]
+    listen: Option<String>,
+    /// over HTTP: write the URL to this file when clients can connect
+    #[argh(option, arg_name = "file")]
+    ready_file: Option<String>,
+}
 
 /// Runs the command.
 pub fn run(command: &Demo) -> Result<u8> {
-    match command.what {
+    match &command.what {
+        Some(What::Server(server)) if server.listen.is_some() => listening(server),
+        Some(What::Server(Server { ready_file: Some(_), .. })) => {
+            Err(Error::Usage("--ready-file goes with --listen".to_owned()))
+        }
         Some(What::Server(_)) => {
             let input = std::io::BufReader::new(std::io::stdin());
             demo::server::serve(input, std::io::stdout(), std::io::stderr())
@@ -40,4 +59,14 @@ pub fn run(command: &Demo) -> Result<u8> {
             Ok(exit::OK)
         }
     }
+}
+
+fn listening(server: &Server) -> Result<u8> {
+    let http =
+        Http { listen: server.listen.clone(), ready_file: server.ready_file.clone(), ..Http::default() };
+    let caught = caught_signals()?;
+    let (listener, guard) = bind(&http)?;
+    announce(&listener, replay::http::PATH, &http, Voice { quiet: false, verbose: false })?;
+    demo::http::serve(listener, guard, std::io::stderr(), &caught)
+        .map_err(|error| Error::Failed(format!("the demo server failed: {error}")))
 }

@@ -164,11 +164,7 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
         progress_gap: if http.is_some() { 0 } else { Options::default().progress_gap },
         http: http.is_some(),
     };
-    let (send_signal, caught) = crossbeam_channel::unbounded();
-    signals::watch(move |signal| {
-        let _ = send_signal.send(signal);
-    })
-    .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
+    let caught = caught_signals()?;
     let mut player = Player::new(Tape::new(cassette, server), rules, options);
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
@@ -205,6 +201,16 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
         replay.voice.note(&format!("the recorded server ended {how}, so the replay does"));
     }
     conclude(&player, ended, replay.session, &replay.matching)
+}
+
+/// Gets the signals that end the program, from now on.
+pub fn caught_signals() -> Result<crossbeam_channel::Receiver<i32>> {
+    let (send, caught) = crossbeam_channel::unbounded();
+    signals::watch(move |signal| {
+        let _ = send.send(signal);
+    })
+    .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
+    Ok(caught)
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -6,7 +6,7 @@
 //! tasks, notifications nobody asked for, noise. Two runs with the same input give the same answers, task dates apart.
 //!
 //! The core knows no transport: a `session` takes one parsed message and a `sink` for what that message leads
-//! to. `stdio` puts it behind a pair of pipes.
+//! to. `stdio` puts it behind a pair of pipes, [`http`] behind an endpoint.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -14,6 +14,7 @@
 )]
 
 mod call;
+pub mod http;
 mod inputs;
 mod interactive;
 mod listen;

@@ -100,7 +100,9 @@ impl Wire {
                 if record.view().is_some_and(|view| mcp::era(text, view) == Era::Modern) {
                     wire.modern.insert(exchange);
                 }
-                if let Some(method) = http.as_ref().and_then(|http| http.get("method")?.as_str()) {
+                // Requests elsewhere than at the endpoint say nothing of it.
+                let http = http.as_ref().filter(|http| http.get("path").is_none());
+                if let Some(method) = http.and_then(|http| http.get("method")?.as_str()) {
                     methods.insert(exchange, method.to_owned());
                 }
                 continue;

@@ -3,10 +3,10 @@
 //! One thread plays, as on a pipe; each connection has its own, which reads a request, hands it over, and writes what
 //! comes back. `hub` is the player's side, `endpoint` and `reply` the connection's, `checks` decides what may be posted.
 
-mod checks;
+pub mod checks;
 mod endpoint;
 mod hub;
-mod ids;
+pub mod ids;
 mod reply;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 pub mod http;
 pub mod web;
 pub mod replay;
+pub mod web;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};

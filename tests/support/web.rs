@@ -213,6 +213,24 @@ impl Endpoint {
         self.stream(body, &fields)
     }
 
+    /// Posts a modern request and gives the connection, before anything is read from it.
+    #[track_caller]
+    pub fn begin(&self, body: &str) -> Begun {
+        let mut socket = TcpStream::connect(&self.host).unwrap();
+        let mut text = format!("POST {} HTTP/1.1\r\nHost: {}\r\n", self.path, self.host);
+        for (name, value) in modern_fields(body) {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        socket.write_all(text.as_bytes()).unwrap();
+        Begun(socket)
+    }
+
+    /// Whether the program has ended.
+    pub fn has_ended(&self) -> bool {
+        self.client.lock().unwrap().child.try_wait().unwrap().is_some()
+    }
+
     /// Shakes hands as a legacy client and gives its session.
     #[track_caller]
     pub fn greet(&self, capabilities: &str) -> Legacy<'_> {
@@ -258,6 +276,16 @@ fn read_head(socket: TcpStream) -> std::io::Result<Stream> {
     let chunked = header(&head, "transfer-encoding") == Some("chunked");
     let left = header(&head, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     Ok(Stream { reader, status, head, chunked, left, text: Vec::new() })
+}
+
+/// A request whose answer was not read.
+pub struct Begun(TcpStream);
+
+impl Begun {
+    /// Leaves.
+    pub fn close(self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 /// A legacy client with its session.

@@ -11,33 +11,42 @@ use crate::replay::live;
 
 /// A body that the player takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Incoming {
-    pub(super) era: Era,
+pub struct Incoming {
+    /// Its era.
+    pub era: Era,
     /// Opens a session.
-    pub(super) opens: bool,
+    pub opens: bool,
     /// Wants an answer.
-    pub(super) asks: bool,
+    pub asks: bool,
     /// An array.
-    pub(super) batch: bool,
+    pub batch: bool,
     /// A modern notification: taken and dropped, since none has a meaning over HTTP.
-    pub(super) dropped: bool,
+    pub dropped: bool,
 }
 
 /// A body that is answered without the player.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) status: u16,
-    pub(super) text: String,
+pub struct Refused {
+    /// The status.
+    pub status: u16,
+    /// The body, a JSON-RPC error.
+    pub text: String,
 }
 
 impl Refused {
-    pub(super) fn new(status: u16, id: &str, code: i32, message: &str) -> Self {
+    /// An error of ours to the request of that id.
+    #[must_use]
+    pub fn new(status: u16, id: &str, code: i32, message: &str) -> Self {
         Self { status, text: live::error(id, code, message, None) }
     }
 }
 
 /// Looks at a posted body.
-pub(super) fn sort(fields: &Headers, body: &[u8], offer: &Offer) -> Result<Incoming, Refused> {
+///
+/// # Errors
+///
+/// When it is to be answered at once.
+pub fn sort(fields: &Headers, body: &[u8], offer: &Offer) -> Result<Incoming, Refused> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let not_json = || Refused::new(400, "null", code::PARSE, "the body is not JSON");
     let text = std::str::from_utf8(body).map_err(|_| not_json())?;
@@ -129,7 +138,8 @@ fn check(fields: &Headers, text: &str, view: &View) -> Result<(), Refused> {
 }
 
 /// Whether the client takes a media type. Who says nothing takes all.
-pub(super) fn accepts(fields: &Headers, wanted: &str) -> bool {
+#[must_use]
+pub fn accepts(fields: &Headers, wanted: &str) -> bool {
     let mut accepted = fields.all("accept").peekable();
     if accepted.peek().is_none() {
         return true;

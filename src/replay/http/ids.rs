@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// 128 random bits in hexadecimal; `None` when the system has no randomness to give.
-pub(super) fn fresh() -> Option<String> {
+#[must_use]
+pub fn fresh() -> Option<String> {
     let mut bytes = [0_u8; 16];
     // Less than 256 bytes come whole or not at all (getrandom(2)).
     let got = getrandom(&mut bytes[..], GetRandomFlags::empty()).ok()?;
