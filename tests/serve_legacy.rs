@@ -450,3 +450,51 @@ fn options_that_do_not_fit() {
         sandbox.mcpreel(["serve", "c.json"].iter().chain(options)).run().expect(2);
     }
 }
+
+#[test]
+fn r76_streams_that_break_off_and_go_on() {
+    let sandbox = Sandbox::new();
+    let event = |n: u32| format!(r#"{{"event":{n}}}"#);
+    let records = || {
+        let mut primed = s(3, "").http(r#"{"status":200,"type":"sse","event":1,"retry":40}"#);
+        primed.drop_payload();
+        let mut back = c(3, "").http(r#"{"method":"GET","last-event-id":2}"#);
+        back.drop_payload();
+        with([
+            c(3, call_with_progress("1", "steps", "1")),
+            primed,
+            s(3, progress("1", 1)).http(&event(2)),
+            back,
+            s(3, progress("1", 2)).http(r#"{"status":200,"type":"sse","event":3}"#),
+            s(3, said("1", "stepped")).http(&event(4)),
+        ])
+    };
+    let steps = call_with_progress("\"s\"", "steps", "7");
+    let server = sandbox.play_recorded_http(&records(), &["--sse", "faithful"]);
+    let client = server.greet("{}");
+    let first = client.post(&steps).expect(200);
+    assert!(
+        first.body.starts_with("id: ") && first.body.contains("\nretry: 40\ndata: \n\n"),
+        "{}",
+        first.body
+    );
+    assert_eq!(first.events().last(), Some(&progress("7", 1)));
+    let last = first.body.lines().filter_map(|line| line.strip_prefix("id: ")).next_back().unwrap();
+    let rest = client.get_after(last).whole().expect(200);
+    assert_eq!(rest.events(), [progress("7", 2), said("\"s\"", "stepped")]);
+    // Whoever lost that, too, gets it again.
+    assert_eq!(client.get_after(last).whole().expect(200).events().len(), 2);
+    client.get_after("nothing").whole().expect(400);
+    let other = server.greet("{}");
+    other.get_after(last).whole().expect(400);
+    drop((client, other));
+    server.end(0);
+    // Unless told, the whole comes on the first stream.
+    let server = sandbox.play_recorded_http(&records(), &[]);
+    let client = server.greet("{}");
+    let whole = client.post(&steps).expect(200);
+    assert!(!whole.body.contains("id: "), "{}", whole.body);
+    assert_eq!(whole.events(), [progress("7", 1), progress("7", 2), said("\"s\"", "stepped")]);
+    drop(client);
+    server.end(0);
+}

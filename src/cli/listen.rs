@@ -23,6 +23,8 @@ pub struct Http {
     pub allow_host: Vec<String>,
     /// `--allow-origin`
     pub allow_origin: Vec<String>,
+    /// `--sse faithful`
+    pub faithful: bool,
 }
 
 /// Binds the address. Clients can connect from now on, and wait.

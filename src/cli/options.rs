@@ -169,7 +169,7 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
         listen::announce(&server, http::PATH, &http, replay.voice)?;
-        let signal = http::serve(&mut player, server, guard, &caught, &|text| say(text))?;
+        let signal = http::serve(&mut player, server, guard, http.faithful, &caught, &|text| say(text))?;
         return conclude(&player, Ended::Signal(signal), replay.session, &replay.matching);
     }
     let name = player.server().to_owned();

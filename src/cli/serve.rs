@@ -14,6 +14,27 @@ use crate::error::{Error, Result};
 use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
 
+/// How legacy streams go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sse {
+    /// Whole, without ids.
+    Plain,
+    /// With ids, and broken off where the recorded ones were.
+    Faithful,
+}
+
+impl std::str::FromStr for Sse {
+    type Err = String;
+
+    fn from_str(word: &str) -> std::result::Result<Self, String> {
+        match word {
+            "plain" => Ok(Self::Plain),
+            "faithful" => Ok(Self::Faithful),
+            _ => Err(format!("{word:?} is not one of plain, faithful")),
+        }
+    }
+}
+
 /// Replay a cassette as the server that was recorded: on standard input and output, or over HTTP.
 #[derive(ArgsInfo, FromArgs, Debug)]
 #[argh(
@@ -53,6 +74,10 @@ pub struct Serve {
     /// over HTTP: also answer to pages of this origin
     #[argh(option, arg_name = "origin")]
     pub allow_origin: Vec<String>,
+    /// over HTTP: how legacy streams go: plain (default), or faithful, which breaks off where the recorded ones did
+    /// and lets clients come back
+    #[argh(option, arg_name = "how", default = "Sse::Plain")]
+    pub sse: Sse,
     /// per-key (default), strict or any
     #[argh(option, arg_name = "order", default = "Ordering::PerKey")]
     pub ordering: Ordering,
@@ -100,6 +125,7 @@ pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
         max_body: serve.max_body,
         allow_host: serve.allow_host.clone(),
         allow_origin: serve.allow_origin.clone(),
+        faithful: serve.sse == Sse::Faithful,
     };
     if serve.stdio && http != Http::default() {
         return Err(Error::Usage("--stdio does not go with the options of HTTP".to_owned()));

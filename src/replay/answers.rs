@@ -78,6 +78,7 @@ impl Player {
                         return Flow::Wait;
                     }
                 }
+                Step::Resumed => self.out.push(Output::Pause { carrier: play.carrier }),
                 Step::Cancelled if !play.cancelled => return Flow::Wait,
                 Step::Cancelled => {}
                 Step::Answer(item) => {

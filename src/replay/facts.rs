@@ -1,10 +1,10 @@
 //! What a cassette tells of HTTP, apart from the messages: statuses, framings, sessions, how exchanges ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
-use super::tape::Outcome;
+use super::tape::{Outcome, index_of};
 use crate::cassette::{Body, Record, Side};
 use crate::jsonrpc::message::Shape;
 use crate::jsonrpc::scan::Span;
@@ -48,11 +48,26 @@ pub struct Facts {
     pub body: Option<Span>,
     /// How it ended, when not by a complete answer.
     pub end: Option<End>,
+    /// Its events had ids, so the client could come back for the rest.
+    pub resumable: bool,
+    /// Its first event was an id without a message.
+    pub primed: bool,
+    /// How long a client was to wait before it comes back, in milliseconds.
+    pub retry: Option<u64>,
 }
 
 impl Default for Facts {
     fn default() -> Self {
-        Self { status: 200, kind: Kind::Other(String::new()), headers: Vec::new(), body: None, end: None }
+        Self {
+            status: 200,
+            kind: Kind::Other(String::new()),
+            headers: Vec::new(),
+            body: None,
+            end: None,
+            resumable: false,
+            primed: false,
+            retry: None,
+        }
     }
 }
 
@@ -81,13 +96,18 @@ pub(super) struct Wire {
     sessions: HashMap<u32, u32>,
     modern: HashSet<u32>,
     challenges: HashSet<u32>,
+    /// Where a client came back for the rest of an exchange: the exchange and the record of its request.
+    resumed: HashMap<u32, VecDeque<u32>>,
 }
 
 impl Wire {
     pub(super) fn new(text: &str, records: &[Record], server: u32) -> Self {
         let mut wire = Self::default();
         let mut methods: HashMap<u32, String> = HashMap::new();
-        for record in records.iter().filter(|record| record.server == server && record.exchange != 0) {
+        for (index, record) in records.iter().enumerate() {
+            if record.server != server || record.exchange == 0 {
+                continue;
+            }
             wire.manners.recorded = true;
             let exchange = record.exchange;
             if record.session != 0 {
@@ -97,6 +117,9 @@ impl Wire {
             let http = record.more.as_ref().and_then(|more| more.http.as_deref());
             let http = http.and_then(|text| serde_json::from_str::<Value>(text).ok());
             if record.from == Side::Client {
+                if http.as_ref().is_some_and(|http| http.get("last-event-id").is_some()) {
+                    wire.resumed.entry(exchange).or_default().push_back(index_of(index));
+                }
                 if record.view().is_some_and(|view| mcp::era(text, view) == Era::Modern) {
                     wire.modern.insert(exchange);
                 }
@@ -114,7 +137,7 @@ impl Wire {
             }
             let facts = wire.facts.entry(exchange).or_default();
             if let Some(http) = &http {
-                facts.read(http);
+                facts.read(http, record.view().is_some());
             }
             if let Body::Text(span) = record.body {
                 facts.body = Some(span);
@@ -176,6 +199,19 @@ impl Wire {
         }
     }
 
+    /// Whether the client had come back for what is in this record of an exchange. True once for each time.
+    pub(super) fn was_resumed(&mut self, exchange: u32, record: u32) -> bool {
+        if self.resumed.is_empty() {
+            return false;
+        }
+        let Some(times) = self.resumed.get_mut(&exchange) else { return false };
+        let resumed = times.front().is_some_and(|at| *at < record);
+        while times.front().is_some_and(|at| *at < record) {
+            times.pop_front();
+        }
+        resumed
+    }
+
     /// The exchange that a record's message came on.
     pub(super) fn exchange(record: &Record) -> u32 {
         let on_get = record.more.as_ref().is_some_and(|more| more.stream_get);
@@ -188,7 +224,12 @@ impl Wire {
 }
 
 impl Facts {
-    fn read(&mut self, http: &Value) {
+    fn read(&mut self, http: &Value, speaks: bool) {
+        if http.get("event").is_some() {
+            self.primed |= !speaks && !self.resumable;
+            self.resumable = true;
+        }
+        self.retry = http.get("retry").and_then(Value::as_u64).or(self.retry);
         if let Some(status) = http.get("status").and_then(Value::as_u64) {
             self.status = u16::try_from(status).ok().filter(|status| *status >= 200).unwrap_or(500);
         }

@@ -24,6 +24,12 @@ pub struct Framing {
     pub answer_only: bool,
     /// A body that is no message.
     pub body: String,
+    /// The events had ids.
+    pub resumable: bool,
+    /// The first event was an id alone.
+    pub primed: bool,
+    /// How long a client is to wait before it comes back, in milliseconds.
+    pub retry: Option<u64>,
 }
 
 impl Default for Framing {
@@ -35,6 +41,9 @@ impl Default for Framing {
             inner: false,
             answer_only: false,
             body: String::new(),
+            resumable: false,
+            primed: false,
+            retry: None,
         }
     }
 }
@@ -81,5 +90,6 @@ fn recorded(facts: &Facts, inner: bool, outcome: Outcome, text: &str) -> Framing
         (kind, _) => kind.clone(),
     };
     let headers = facts.headers.clone();
-    Framing { kind, status: Some(facts.status), headers, inner, answer_only: false, body }
+    let Facts { status, resumable, primed, retry, .. } = *facts;
+    Framing { kind, status: Some(status), headers, inner, answer_only: false, body, resumable, primed, retry }
 }

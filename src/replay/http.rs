@@ -50,6 +50,8 @@ pub struct Offer {
     pub get_refused: bool,
     /// Clients may not end their sessions.
     pub delete_refused: bool,
+    /// Streams go as they did when they were recorded, with ids to come back with and ends to come back from.
+    pub faithful: bool,
     /// Revisions that were agreed on and that this program does not know.
     pub other_versions: Vec<String>,
 }
@@ -69,6 +71,7 @@ impl Offer {
             unsolicited: manners.unsolicited,
             get_refused: manners.get_refused && !manners.unsolicited,
             delete_refused: manners.delete_refused,
+            faithful: false,
             other_versions: agreed
                 .into_iter()
                 .filter(|version| !tape.modern_versions.contains(version))
@@ -87,7 +90,8 @@ impl Offer {
     }
 }
 
-/// Plays to the clients of `server` until a signal comes, and returns its number.
+/// Plays to the clients of `server` until a signal comes, and returns its number. With `faithful`, legacy streams break
+/// off where the recorded ones did, and clients come back for the rest.
 ///
 /// # Errors
 ///
@@ -96,10 +100,11 @@ pub fn serve(
     player: &mut Player,
     server: Server,
     guard: Guard,
+    faithful: bool,
     signals: &Receiver<i32>,
     note: &dyn Fn(&str),
 ) -> Result<i32> {
-    let offer = Arc::new(player.offer());
+    let offer = Arc::new(Offer { faithful, ..player.offer() });
     let (commands, inbox) = unbounded();
     let stopper = server.stopper();
     let endpoint = Endpoint { offer: Arc::clone(&offer), guard, commands, carriers: AtomicU64::new(0) };

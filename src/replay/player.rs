@@ -45,6 +45,11 @@ pub enum Output {
         /// How its answer goes out.
         framing: Framing,
     },
+    /// HTTP: the stream of a request ended here, and its client came back for the rest.
+    Pause {
+        /// The request.
+        carrier: u64,
+    },
     /// A request gets no message any more, and no answer: it was cancelled, or HTTP said all.
     Over {
         /// The request.

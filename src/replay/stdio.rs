@@ -100,7 +100,7 @@ fn pass_on(player: &mut Player, writer: &mut Writer, note: &dyn Fn(&str)) -> Opt
         match output {
             Output::Message { text, alone, .. } => writer.push(&text, alone),
             Output::Note(text) => note(&text),
-            Output::Begins { .. } | Output::Over { .. } => {}
+            Output::Begins { .. } | Output::Pause { .. } | Output::Over { .. } => {}
             Output::EndOfStream { .. } => {
                 ended = Some(Ended::ServerEnded);
                 break;

@@ -43,6 +43,8 @@ pub enum Step {
     Cancelled,
     /// The server answered.
     Answer(u32),
+    /// HTTP: the stream had ended, and the client had come back for the rest.
+    Resumed,
 }
 
 /// What became of a request that has no recorded answer.

@@ -254,7 +254,15 @@ impl Tape {
         if matches!(step, Step::Answer(_)) {
             self.set_answered(exchange);
         }
+        let resumed = match step {
+            Step::Send(item) | Step::Ask(item) | Step::Answer(item) => self.item(item).copied(),
+            _ => None,
+        };
+        let resumed = resumed.is_some_and(|item| self.wire.was_resumed(item.exchange, item.record));
         if let Some(exchange) = self.exchanges.get_mut(usize::try_from(exchange).unwrap_or(usize::MAX)) {
+            if resumed {
+                exchange.steps.push(Step::Resumed);
+            }
             exchange.steps.push(step);
         }
     }

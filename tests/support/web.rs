@@ -316,6 +316,14 @@ impl Legacy<'_> {
         self.endpoint.get(&self.fields())
     }
 
+    /// Comes back for what followed an event.
+    #[track_caller]
+    pub fn get_after(&self, event: &str) -> Stream {
+        let mut fields = self.fields();
+        fields.push(("Last-Event-ID", event));
+        self.endpoint.get(&fields)
+    }
+
     #[track_caller]
     pub fn delete(&self) -> Answer {
         self.endpoint.ask("DELETE", &self.endpoint.path, &self.fields(), "")

@@ -85,7 +85,7 @@ impl Reel {
                         Step::Send(item) | Step::Ask(item) | Step::Await(_, item) | Step::Answer(item) => {
                             *item
                         }
-                        Step::Cancelled => continue,
+                        Step::Cancelled | Step::Resumed => continue,
                     };
                     call.messages.extend(place(item));
                     if matches!(step, Step::Answer(_)) {

@@ -159,9 +159,10 @@ impl Endpoint {
             return self.status(request, common, 406);
         }
         let (carrier, session) = (self.carrier(), session_of(fields));
+        let last = fields.text(headers::LAST_EVENT).map(str::to_owned);
         let (events, incoming) = unbounded();
         let watch = self.watch(&request, carrier, &events);
-        let _ = self.commands.send(Command::Open { carrier, session, events });
+        let _ = self.commands.send(Command::Open { carrier, session, last, events });
         let ended = self.answer(request, common).play(&incoming);
         drop(watch);
         self.ended(carrier, ended)

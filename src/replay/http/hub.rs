@@ -18,7 +18,7 @@ pub(super) enum Command {
     /// A message was posted.
     Post { carrier: u64, session: Option<String>, incoming: Incoming, body: Vec<u8>, events: Events },
     /// A legacy client opens its standalone stream.
-    Open { carrier: u64, session: Option<String>, events: Events },
+    Open { carrier: u64, session: Option<String>, last: Option<String>, events: Events },
     /// A client of HTTP+SSE (2024-11-05) opens its only stream.
     OpenOld { carrier: u64, events: Events },
     /// A client of HTTP+SSE posts a message, which is answered on its stream.
@@ -49,6 +49,10 @@ pub(super) enum Event {
     Begins(Framing),
     /// A message of the stream.
     Message(String, Part),
+    /// The same, with an id to come back with.
+    Numbered(String, String, Part),
+    /// An id alone.
+    Prime(String, Option<u64>),
     /// There is no more, and no answer; the connection breaks off or not.
     Over { cut: bool },
     /// The replay ends.
@@ -84,6 +88,32 @@ impl Live {
     }
 }
 
+/// A stream that clients can come back to.
+#[derive(Default)]
+struct Log {
+    session: usize,
+    said: Vec<(String, Part)>,
+    /// It ended without an answer.
+    over: bool,
+    /// The connection of the client that came back.
+    follower: Option<Events>,
+}
+
+impl Log {
+    fn say(&mut self, carrier: u64, text: String, part: Part) -> Event {
+        self.said.push((text.clone(), part));
+        let event = Event::Numbered(format!("{carrier}-{}", self.said.len()), text, part);
+        self.follow(event.clone());
+        event
+    }
+
+    fn follow(&self, event: Event) {
+        if let Some(follower) = &self.follower {
+            let _ = follower.send(vec![event]);
+        }
+    }
+}
+
 /// A request that waits for its answer.
 struct Waiter {
     session: usize,
@@ -97,6 +127,8 @@ pub(super) struct Hub<'p> {
     ids: HashMap<String, usize>,
     lives: HashMap<usize, Live>,
     waiters: HashMap<u64, Waiter>,
+    /// What was said on streams that clients can come back to.
+    logs: HashMap<u64, Log>,
     /// All modern clients: they have no sessions, and share what was recorded.
     modern: Option<usize>,
     /// All clients of a server that issued no sessions.
@@ -112,6 +144,7 @@ impl<'p> Hub<'p> {
             ids: HashMap::new(),
             lives: HashMap::new(),
             waiters: HashMap::new(),
+            logs: HashMap::new(),
             modern: None,
             anonymous: None,
             counters: Arc::default(),
@@ -153,7 +186,12 @@ impl<'p> Hub<'p> {
                     let _ = events.send(vec![Event::Status(202)]);
                 }
             }
-            Command::Open { carrier, session, events } => match self.stream_of(session.as_deref()) {
+            Command::Open { session, last: Some(last), events, .. } if self.offer.faithful => {
+                if let Err(refused) = self.resume(session.as_deref(), &last, &events) {
+                    let _ = events.send(vec![Event::Refused(refused)]);
+                }
+            }
+            Command::Open { carrier, session, events, .. } => match self.stream_of(session.as_deref()) {
                 Ok(live) => live.open(carrier, events, Event::Opened),
                 Err(event) => drop(events.send(vec![event])),
             },
@@ -233,6 +271,30 @@ impl<'p> Hub<'p> {
         }
     }
 
+    /// A client comes back for the rest of a stream.
+    fn resume(&mut self, session: Option<&str>, last: &str, events: &Events) -> Result<(), Refused> {
+        let session = match self.offer.sessions {
+            true => Some(self.known(session)?),
+            false => self.anonymous,
+        };
+        let (carrier, seen) = last.split_once('-').unwrap_or_default();
+        let log = carrier.parse::<u64>().ok().and_then(|carrier| self.logs.get_mut(&carrier));
+        let (Some(log), Ok(seen)) = (log.filter(|log| Some(log.session) == session), seen.parse::<usize>())
+        else {
+            return Err(Refused::new(400, "null", code::INVALID_REQUEST, "Last-Event-ID is not known here"));
+        };
+        let rest = log.said.iter().zip(1_usize..).skip(seen);
+        let rest =
+            rest.map(|((text, part), n)| Event::Numbered(format!("{carrier}-{n}"), text.clone(), *part));
+        let mut list: Vec<Event> = std::iter::once(Event::Opened).chain(rest).collect();
+        if log.over {
+            list.push(Event::Over { cut: false });
+        }
+        let _ = events.send(list);
+        log.follower = Some(events.clone());
+        Ok(())
+    }
+
     fn delete(&mut self, id: Option<&str>) -> Event {
         if !self.offer.sessions || self.offer.delete_refused {
             return Event::Status(405);
@@ -248,6 +310,7 @@ impl<'p> Hub<'p> {
 
     /// A session is over: its id is dead, and its stream ends.
     fn forget(&mut self, session: usize) {
+        self.logs.retain(|_, log| log.session != session);
         let Some(live) = self.lives.remove(&session) else { return };
         if let Some(id) = live.id {
             self.ids.remove(&id);
@@ -277,9 +340,19 @@ impl<'p> Hub<'p> {
             match output {
                 Output::Note(text) => note(&text),
                 Output::Begins { carrier, framing } => {
-                    self.push(&mut sent, carrier, Event::Begins(framing));
+                    self.begin(&mut sent, carrier, framing);
+                }
+                Output::Pause { carrier } => {
+                    if self.logs.contains_key(&carrier) {
+                        self.push(&mut sent, carrier, Event::Over { cut: false });
+                        self.waiters.remove(&carrier);
+                    }
                 }
                 Output::Over { carrier, cut } => {
+                    if let Some(log) = self.logs.get_mut(&carrier) {
+                        log.over = true;
+                        log.follow(Event::Over { cut });
+                    }
                     self.push(&mut sent, carrier, Event::Over { cut });
                     self.waiters.remove(&carrier);
                 }
@@ -294,7 +367,11 @@ impl<'p> Hub<'p> {
                     if part != Part::Inner {
                         self.settle_session(&mut sent, carrier, &text);
                     }
-                    self.push(&mut sent, carrier, Event::Message(text, part));
+                    let event = match self.logs.get_mut(&carrier) {
+                        Some(log) => log.say(carrier, text, part),
+                        None => Event::Message(text, part),
+                    };
+                    self.push(&mut sent, carrier, event);
                     if part != Part::Inner {
                         self.waiters.remove(&carrier);
                     }
@@ -313,6 +390,18 @@ impl<'p> Hub<'p> {
         }
         for (events, list) in sent.into_values() {
             let _ = events.send(list);
+        }
+    }
+
+    fn begin(&mut self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, framing: Framing) {
+        let prime = (framing.primed, framing.retry);
+        let numbered = self.offer.faithful && framing.resumable;
+        self.push(sent, carrier, Event::Begins(framing));
+        let Some(waiter) = self.waiters.get(&carrier).filter(|_| numbered) else { return };
+        let log = Log { session: waiter.session, ..Log::default() };
+        self.logs.insert(carrier, log);
+        if let (true, retry) = prime {
+            self.push(sent, carrier, Event::Prime(format!("{carrier}-0"), retry));
         }
     }
 
@@ -347,7 +436,9 @@ impl<'p> Hub<'p> {
         sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
         self.pass_on(note);
         let streams = self.lives.values().filter_map(|live| live.stream.as_ref().map(|(_, events)| events));
-        for events in self.waiters.values().map(|waiter| &waiter.events).chain(streams) {
+        let followers = self.logs.values().filter_map(|log| log.follower.as_ref());
+        let waiting = self.waiters.values().map(|waiter| &waiter.events);
+        for events in waiting.chain(streams).chain(followers) {
             let _ = events.send(vec![Event::Closing]);
         }
     }

@@ -126,15 +126,23 @@ impl<'c, 'o> Reply<'c, 'o> {
             Event::Endpoint(id) => {
                 self.begin()?;
                 let target = format!("{}?session_id={id}", super::OLD_POST);
-                self.event(Some("endpoint"), &target)?;
+                let endpoint = Some(target.as_bytes());
+                self.send(Outgoing { kind: Some("endpoint"), data: endpoint, ..Outgoing::default() })?;
                 return Ok(Next::More);
             }
             Event::Begins(framing) => {
                 self.merge(framing);
                 return Ok(Next::More);
             }
-            Event::Message(text, Part::Inner) => return self.inner(&text),
-            Event::Message(text, part) => self.last(&text, part)?,
+            Event::Prime(id, retry) => {
+                self.begin()?;
+                self.send(Outgoing { id: Some(&id), retry, data: Some(b""), ..Outgoing::default() })?;
+                return Ok(Next::More);
+            }
+            Event::Message(text, Part::Inner) => return self.inner(&text, None),
+            Event::Message(text, part) => self.last(&text, part, None)?,
+            Event::Numbered(id, text, Part::Inner) => return self.inner(&text, Some(&id)),
+            Event::Numbered(id, text, part) => self.last(&text, part, Some(&id))?,
             Event::Closing if matches!(self.out, Out::Waiting(_)) => {
                 self.respond(503, &Headers::new(), b"the replay ended\n")?;
             }
@@ -163,7 +171,7 @@ impl<'c, 'o> Reply<'c, 'o> {
         }
     }
 
-    fn inner(&mut self, text: &str) -> io::Result<Next> {
+    fn inner(&mut self, text: &str, id: Option<&str>) -> io::Result<Next> {
         if self.framing.as_ref().is_some_and(|framing| framing.answer_only) {
             return Ok(Next::More);
         }
@@ -174,7 +182,7 @@ impl<'c, 'o> Reply<'c, 'o> {
             }
             self.begin()?;
         }
-        self.event(Some("message"), text)?;
+        self.message(text, id)?;
         Ok(Next::More)
     }
 
@@ -183,7 +191,7 @@ impl<'c, 'o> Reply<'c, 'o> {
         self.refuse(&Refused::new(406, "null", code::INVALID_REQUEST, message))
     }
 
-    fn last(&mut self, text: &str, part: Part) -> io::Result<()> {
+    fn last(&mut self, text: &str, part: Part, id: Option<&str>) -> io::Result<()> {
         let framing = self.framing.clone().unwrap_or_default();
         if matches!(self.out, Out::Waiting(_)) {
             let streams = (framing.kind == Kind::Sse && part == Part::Answer) || !self.asked.accepts_json;
@@ -205,10 +213,10 @@ impl<'c, 'o> Reply<'c, 'o> {
             // Clients read one message from an event.
             Ok((Shape::Batch, whole)) => {
                 for item in elements(text, whole).unwrap_or_default() {
-                    self.event(Some("message"), item.of(text))?;
+                    self.message(item.of(text), None)?;
                 }
             }
-            _ => self.event(Some("message"), text)?,
+            _ => self.message(text, id)?,
         }
         self.finish()
     }
@@ -245,8 +253,11 @@ impl<'c, 'o> Reply<'c, 'o> {
         Ok(())
     }
 
-    fn event(&mut self, kind: Option<&str>, data: &str) -> io::Result<()> {
-        let event = Outgoing { kind, data: Some(data.as_bytes()), ..Outgoing::default() };
+    fn message(&mut self, text: &str, id: Option<&str>) -> io::Result<()> {
+        self.send(Outgoing { kind: Some("message"), id, retry: None, data: Some(text.as_bytes()) })
+    }
+
+    fn send(&mut self, event: Outgoing<'_>) -> io::Result<()> {
         let bytes = event.encode().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         match &mut self.out {
             Out::Begun(stream) => stream.send(&bytes),
