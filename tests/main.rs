@@ -44,6 +44,7 @@ mod replay_tasks;
 mod replay_writes;
 mod serve_legacy;
 mod serve_modern;
+mod serve_rounds;
 mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

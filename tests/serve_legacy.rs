@@ -38,7 +38,7 @@ fn listening(sandbox: &Sandbox, more: impl IntoIterator<Item = Record>) -> Endpo
 }
 
 #[test]
-fn r73_fresh_session_ids() {
+fn r073_fresh_session_ids() {
     let sandbox = Sandbox::new();
     let mut seen = Vec::new();
     for _ in 0..2 {
@@ -55,7 +55,7 @@ fn r73_fresh_session_ids() {
 }
 
 #[test]
-fn r74_sessions_that_are_not_there() {
+fn r074_sessions_that_are_not_there() {
     let sandbox = Sandbox::new();
     let server = listening(
         &sandbox,
@@ -77,7 +77,7 @@ fn r74_sessions_that_are_not_there() {
 }
 
 #[test]
-fn r75_one_standalone_stream() {
+fn r075_one_standalone_stream() {
     let sandbox = Sandbox::new();
     let changed = notification("tools/list_changed", "{}");
     let server = listening(
@@ -157,7 +157,7 @@ fn sessions_stand_for_the_recorded_ones_in_order() {
 }
 
 #[test]
-fn r82_r83_r86_questions_on_the_stream_of_the_call() {
+fn r082_r083_r086_questions_on_the_stream_of_the_call() {
     let sandbox = Sandbox::new();
     let ask = |id: &str, text: &str| {
         request(
@@ -221,7 +221,7 @@ fn a_question_on_the_standalone_stream() {
 }
 
 #[test]
-fn r85_who_cannot_be_asked_is_not() {
+fn r085_who_cannot_be_asked_is_not() {
     let sandbox = Sandbox::new();
     let server = listening(
         &sandbox,
@@ -239,7 +239,7 @@ fn r85_who_cannot_be_asked_is_not() {
 }
 
 #[test]
-fn r89_a_cancelled_call_gets_no_answer() {
+fn r089_a_cancelled_call_gets_no_answer() {
     let sandbox = Sandbox::new();
     let server = listening(
         &sandbox,
@@ -289,7 +289,7 @@ fn leaving_is_not_cancelling() {
 }
 
 #[test]
-fn r80_recorded_errors_without_a_message_or_an_id() {
+fn r080_recorded_errors_without_a_message_or_an_id() {
     let sandbox = Sandbox::new();
     let gone = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#;
     let server = listening(
@@ -309,7 +309,7 @@ fn r80_recorded_errors_without_a_message_or_an_id() {
 }
 
 #[test]
-fn r56_old_clients_over_two_endpoints() {
+fn r056_old_clients_over_two_endpoints() {
     let sandbox = Sandbox::new();
     let records = replay::handshake().into_iter().chain(replay::answered("1", "echo", "{}", "echoed"));
     let server = sandbox.play_http(&records.collect::<Vec<_>>(), &[]);
@@ -330,7 +330,7 @@ fn r56_old_clients_over_two_endpoints() {
 }
 
 #[test]
-fn r55_what_was_recorded_on_a_pipe_over_http() {
+fn r055_what_was_recorded_on_a_pipe_over_http() {
     let sandbox = Sandbox::new();
     let large = "x".repeat(2 << 20);
     let mut records = replay::handshake();
@@ -359,7 +359,7 @@ fn r55_what_was_recorded_on_a_pipe_over_http() {
 }
 
 #[test]
-fn r55_what_was_recorded_over_http_on_a_pipe() {
+fn r055_what_was_recorded_over_http_on_a_pipe() {
     let sandbox = Sandbox::new();
     sandbox.http_cassette(&with([
         c(3, call_with_progress("1", "steps", "1")),
@@ -378,7 +378,7 @@ fn r55_what_was_recorded_over_http_on_a_pipe() {
 }
 
 #[test]
-fn r19_batches() {
+fn r019_batches() {
     let sandbox = Sandbox::new();
     let records = replay::handshake()
         .into_iter()
@@ -395,7 +395,7 @@ fn r19_batches() {
 }
 
 #[test]
-fn r81_r74_what_a_get_must_accept() {
+fn r081_r074_what_a_get_must_accept() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox, []);
     server.ask("GET", &server.path, &[("Accept", "application/json")], "").expect(406);
@@ -424,7 +424,7 @@ fn the_recorded_end_of_a_server_ends_its_session() {
 }
 
 #[test]
-fn r48_misses_are_counted_at_a_signal() {
+fn r048_misses_are_counted_at_a_signal() {
     let sandbox = Sandbox::new();
     for signal in [1, 2, 15] {
         let server = listening(&sandbox, []);
@@ -452,7 +452,7 @@ fn options_that_do_not_fit() {
 }
 
 #[test]
-fn r76_streams_that_break_off_and_go_on() {
+fn r076_streams_that_break_off_and_go_on() {
     let sandbox = Sandbox::new();
     let event = |n: u32| format!(r#"{{"event":{n}}}"#);
     let records = || {

@@ -38,7 +38,7 @@ fn listening(sandbox: &Sandbox) -> Endpoint {
 }
 
 #[test]
-fn r65_header_fields_must_agree_with_the_body() {
+fn r065_header_fields_must_agree_with_the_body() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let body = tool("\"x\"", "echo");
@@ -61,7 +61,7 @@ fn r65_header_fields_must_agree_with_the_body() {
 }
 
 #[test]
-fn r66_names_in_base64_and_field_names_in_any_case() {
+fn r066_names_in_base64_and_field_names_in_any_case() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let accented = tool("1", "\u{e9}");
@@ -79,7 +79,7 @@ fn r66_names_in_base64_and_field_names_in_any_case() {
 }
 
 #[test]
-fn r67_what_meta_must_hold() {
+fn r067_what_meta_must_hold() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let whole = tool("9", "echo");
@@ -94,7 +94,7 @@ fn r67_what_meta_must_hold() {
 }
 
 #[test]
-fn r68_only_posts_and_no_sessions() {
+fn r068_only_posts_and_no_sessions() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     for method in ["GET", "DELETE", "PUT"] {
@@ -112,7 +112,7 @@ fn r68_only_posts_and_no_sessions() {
 }
 
 #[test]
-fn r69_r80_recorded_statuses_of_errors() {
+fn r069_r080_recorded_statuses_of_errors() {
     let sandbox = Sandbox::new();
     let mut records = records();
     records.extend([
@@ -129,7 +129,7 @@ fn r69_r80_recorded_statuses_of_errors() {
 }
 
 #[test]
-fn r69_lists_of_what_is_not_offered() {
+fn r069_lists_of_what_is_not_offered() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     server.modern(&modern("1", "prompts/list", "", "{}")).fails(404, -32601);
@@ -137,7 +137,7 @@ fn r69_lists_of_what_is_not_offered() {
 }
 
 #[test]
-fn r70_answers_arrays_and_notifications() {
+fn r070_answers_arrays_and_notifications() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let fields = [("MCP-Protocol-Version", "2026-07-28")];
@@ -151,7 +151,7 @@ fn r70_answers_arrays_and_notifications() {
 }
 
 #[test]
-fn r71_streams_are_not_to_be_buffered() {
+fn r071_streams_are_not_to_be_buffered() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let answer = server.modern(&tool_with_progress("\"a\"", "steps")).expect(200);
@@ -162,7 +162,7 @@ fn r71_streams_are_not_to_be_buffered() {
 }
 
 #[test]
-fn r71_an_idle_stream_gets_a_comment() {
+fn r071_an_idle_stream_gets_a_comment() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let listen = modern("1", "subscriptions/listen", "\"notifications\":{\"toolsListChanged\":true}", "{}");
@@ -174,7 +174,7 @@ fn r71_an_idle_stream_gets_a_comment() {
 }
 
 #[test]
-fn r72_closing_the_stream_cancels() {
+fn r072_closing_the_stream_cancels() {
     let sandbox = Sandbox::new();
     let mut records = records();
     // The client left when this was recorded, too.
@@ -193,7 +193,7 @@ fn r72_closing_the_stream_cancels() {
 }
 
 #[test]
-fn r58_a_probe_of_a_legacy_cassette() {
+fn r058_a_probe_of_a_legacy_cassette() {
     let sandbox = Sandbox::new();
     let server = sandbox.play_http(&handshake(), &[]);
     let answer = server.modern(&modern("\"p-1\"", "server/discover", "", "{}")).fails(400, -32601);
@@ -203,7 +203,7 @@ fn r58_a_probe_of_a_legacy_cassette() {
 }
 
 #[test]
-fn r59_discovery_that_was_not_recorded() {
+fn r059_discovery_that_was_not_recorded() {
     let sandbox = Sandbox::new();
     let server = sandbox.play_recorded_http(&records()[2..4], &[]);
     let answer = server.modern(&modern("1", "server/discover", "", "{}")).expect(200);
@@ -217,7 +217,7 @@ fn r59_discovery_that_was_not_recorded() {
 }
 
 #[test]
-fn r60_initialize_on_a_modern_cassette() {
+fn r060_initialize_on_a_modern_cassette() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let answer = server.post(&initialize("{}"), &[]).fails(400, -32022);
@@ -227,7 +227,7 @@ fn r60_initialize_on_a_modern_cassette() {
 }
 
 #[test]
-fn r61_another_revision() {
+fn r061_another_revision() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let body = tool("1", "echo").replace("2026-07-28", "2027-01-01");
@@ -241,7 +241,7 @@ fn r61_another_revision() {
 }
 
 #[test]
-fn r62_both_eras_at_once() {
+fn r062_both_eras_at_once() {
     let sandbox = Sandbox::new();
     let mut records = records();
     let legacy = [
@@ -268,7 +268,7 @@ fn r62_both_eras_at_once() {
 }
 
 #[test]
-fn r41_r48_ids_and_misses() {
+fn r041_r048_ids_and_misses() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     for id in ["9007199254740993", "\"\u{e9}\"", "-1"] {
@@ -281,7 +281,7 @@ fn r41_r48_ids_and_misses() {
 }
 
 #[test]
-fn r94_a_missing_capability() {
+fn r094_a_missing_capability() {
     let sandbox = Sandbox::new();
     let asks = r#"{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"who?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"s1"}"#;
     let with = |id: &str, capabilities: &str| {
@@ -297,7 +297,7 @@ fn r94_a_missing_capability() {
 }
 
 #[test]
-fn r95_r96_listening() {
+fn r095_r096_listening() {
     let sandbox = Sandbox::new();
     let filter = "\"notifications\":{\"toolsListChanged\":true}";
     let listen = |id: &str| modern(id, "subscriptions/listen", filter, "{}");
@@ -325,7 +325,7 @@ fn r95_r96_listening() {
 }
 
 #[test]
-fn r81_who_takes_no_events() {
+fn r081_who_takes_no_events() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     let body = tool_with_progress("1", "steps");
@@ -337,7 +337,7 @@ fn r81_who_takes_no_events() {
 }
 
 #[test]
-fn r79_bodies_over_the_limit() {
+fn r079_bodies_over_the_limit() {
     let sandbox = Sandbox::new();
     let server = sandbox.play_recorded_http(&records(), &["--max-body", "4096"]);
     let large = tool("1", &"x".repeat(5000));
@@ -369,7 +369,7 @@ fn many_clients_at_once() {
 }
 
 #[test]
-fn r78_no_authorization_and_no_metadata() {
+fn r078_no_authorization_and_no_metadata() {
     let sandbox = Sandbox::new();
     let mut records = records();
     records.insert(0, c(20, tool("0", "echo")));
@@ -387,7 +387,7 @@ fn r78_no_authorization_and_no_metadata() {
 }
 
 #[test]
-fn r77_who_may_ask() {
+fn r077_who_may_ask() {
     let sandbox = Sandbox::new();
     let server = listening(&sandbox);
     assert!(server.host.starts_with("127.0.0.1:"));

@@ -7,7 +7,7 @@ use super::facts::GET;
 use super::index::is_open;
 use super::key;
 use super::live::{self, Splice};
-use super::player::{Output, Part, Player, To};
+use super::player::{Output, Part, Player};
 use super::report::Miss;
 use super::session::{Asked, Play};
 use super::tape::{Item, Outcome, Step};
@@ -197,106 +197,6 @@ impl Player {
         }
         let ending = self.sessions.get_mut(play.session).map(|session| std::mem::take(&mut session.ending));
         ending.unwrap_or_default().into_iter().for_each(|number| self.advance(number, now));
-    }
-
-    /// The client cancels a request: what was recorded after its cancellation follows, or nothing.
-    pub(super) fn cancel(&mut self, number: u64, now: u64) {
-        let Some(play) = self.plays.get_mut(&number) else { return };
-        let steps =
-            play.exchange.and_then(|exchange| self.tape.exchange(exchange)).map(|exchange| &exchange.steps);
-        let at = steps.and_then(|steps| steps.iter().skip(play.at).position(|step| *step == Step::Cancelled));
-        if let Some(at) = at {
-            play.cancelled = true;
-            play.deadline = None;
-            play.at += at;
-            self.advance(number, now);
-        } else if let Some(play) = self.plays.remove(&number) {
-            self.withdraw(play.to(), false);
-            self.finish(number, &play, now);
-        }
-    }
-
-    /// The client closed the stream of a request. A modern one is cancelled by that; a legacy one goes on, unless only
-    /// the client's leaving was to end it.
-    pub fn left(&mut self, carrier: u64, now: u64) {
-        let on_it = self.plays.iter().filter(|(_, play)| play.carrier == carrier);
-        let mut numbers: Vec<u64> = on_it.map(|(number, _)| *number).collect();
-        numbers.sort_unstable();
-        for number in numbers {
-            let Some(play) = self.plays.get(&number) else { continue };
-            let steps = play.exchange.and_then(|exchange| self.tape.exchange(exchange));
-            if play.era == Era::Modern || steps.is_none_or(|exchange| play.at >= exchange.steps.len()) {
-                self.cancel(number, now);
-            }
-        }
-    }
-
-    /// The client will say no more: what is due goes out without delay.
-    pub fn end_of_input(&mut self, session: usize, now: u64) {
-        self.send_due(session, now);
-        let conn = self.sessions.get(session).and_then(|session| session.stands_for);
-        let conn = conn.and_then(|conn| self.tape.conns.get(usize::try_from(conn).ok()?));
-        let at_end = conn.map(|conn| conn.at_end.clone()).unwrap_or_default();
-        self.release(session, &at_end, now);
-    }
-
-    /// Sends what only waits for its time.
-    fn send_due(&mut self, session: usize, now: u64) {
-        let mut due: Vec<u64> = self
-            .plays
-            .iter()
-            .filter(|(_, play)| play.session == session && play.not_before > now)
-            .map(|(number, _)| *number)
-            .collect();
-        due.sort_unstable();
-        for number in due {
-            if let Some(play) = self.plays.get_mut(&number) {
-                play.not_before = now;
-            }
-            self.advance(number, now);
-        }
-    }
-
-    /// Sends a finished answer, or keeps it until its batch is complete.
-    pub(super) fn answer(&mut self, to: To, part: Part, text: String) {
-        let To { session, batch, carrier } = to;
-        let Some(live) = self.sessions.get_mut(session) else { return };
-        let Some(number) = batch else {
-            let carrier = Some(carrier);
-            self.out.push(Output::Message { session, carrier, text, part, alone: false });
-            return;
-        };
-        if let Some(batch) = live.batches.get_mut(&number) {
-            batch.answers.push(text);
-        }
-        self.leave_batch(to, false);
-    }
-
-    /// A request gets no answer: its stream ends, or its batch is complete without.
-    fn withdraw(&mut self, to: To, cut: bool) {
-        match to.batch {
-            Some(_) => self.leave_batch(to, cut),
-            None => self.out.push(Output::Over { carrier: to.carrier, cut }),
-        }
-    }
-
-    fn leave_batch(&mut self, to: To, cut: bool) {
-        let To { session, batch, carrier } = to;
-        let Some(live) = self.sessions.get_mut(session) else { return };
-        let Some(number) = batch else { return };
-        let Some(batch) = live.batches.get_mut(&number) else { return };
-        batch.waiting = batch.waiting.saturating_sub(1);
-        if batch.waiting > 0 {
-            return;
-        }
-        match live.batches.remove(&number).filter(|batch| !batch.answers.is_empty()) {
-            Some(batch) => {
-                let text = format!("[{}]", batch.answers.join(","));
-                let (carrier, part) = (Some(carrier), Part::Answer);
-                self.out.push(Output::Message { session, carrier, text, part, alone: false });
-            }
-            None => self.out.push(Output::Over { carrier, cut }),
-        }
     }
 
     pub(super) fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {

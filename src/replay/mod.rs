@@ -9,6 +9,7 @@ pub mod http;
 mod index;
 pub mod inputs;
 pub mod key;
+mod leaving;
 pub mod live;
 mod miss;
 pub mod nearest;
