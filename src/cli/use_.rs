@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::options::{Matching, Replay, Voice, replay, seconds, server_name};
+use super::listen::Http;
+use super::options::{Matching, Over, Replay, Voice, replay, replay_over, seconds, server_name};
 use super::record::{Setup, around_a_command, check_name};
 use super::upstream::Typed;
 use crate::cassette::merge::Files;
@@ -141,9 +142,18 @@ impl Use {
     }
 }
 
-/// Replays to the client of a server at a URL, which comes over HTTP like the one that was recorded.
-fn replay_over_http(what: Replay<'_>, _command: &Use) -> Result<u8> {
-    replay(what)
+/// Replays to the client of a server at a URL, which comes over HTTP whatever the recorded one did.
+fn replay_over_http(what: Replay<'_>, command: &Use) -> Result<u8> {
+    let any_port = || "127.0.0.1:0".to_owned();
+    let http = Http {
+        listen: Some(command.listen.clone().unwrap_or_else(any_port)),
+        ready_file: command.ready_file.clone(),
+        max_body: None,
+        allow_host: command.allow_host.clone(),
+        allow_origin: command.allow_origin.clone(),
+        faithful: false,
+    };
+    replay_over(what, Over::Recorded(http))
 }
 
 /// Runs the command.

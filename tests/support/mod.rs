@@ -1,7 +1,6 @@
 //! What the tests share: a folder of their own, the binary, and a client that speaks over real pipes.
 
 pub mod http;
-pub mod web;
 pub mod replay;
 pub mod web;
 
