@@ -2,7 +2,7 @@
 //! with no server, no credentials and no network.
 //!
 //! The binary is a thin shell around this crate. Data goes one way through the modules:
-//! `cli -> door, demo -> record, replay -> stdio, cassette, redact -> mcp -> jsonrpc -> error`.
+//! `cli -> door, demo -> record, replay -> stdio, http, cassette, redact -> mcp -> jsonrpc -> error`.
 
 pub mod cassette;
 pub mod cli;

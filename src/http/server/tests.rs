@@ -400,6 +400,3 @@ fn raise_nofile() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit }).unwrap();
 }
-
-#[path = "figures.rs"]
-mod figures;
