@@ -349,7 +349,11 @@ fn r053_noise_of_the_client_gets_no_answer() {
     client.expect(&format!(" {} \r", call("1", "t", "{}")), &said("1", "x"));
     // Only a line feed ends a line.
     client.expect(&call("\"a\u{2028}b\u{85}\"", "t", "{}"), &said("\"a\u{2028}b\u{85}\"", "x"));
-    assert_eq!(client.close(0).stderr, "");
+    // Said once, and no line of it on standard output.
+    assert_eq!(
+        client.close(0).stderr,
+        "mcpreel: the client sent a line that is no message; it gets no answer\n"
+    );
 }
 
 #[test]

@@ -183,8 +183,13 @@ impl Player {
     /// Takes one message or batch of the client; what it leads to carries the number `carrier`.
     pub fn receive_as(&mut self, carrier: u64, session: usize, line: &[u8], now: u64) {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let Ok(text) = std::str::from_utf8(line) else { return };
-        let Ok(view) = View::of(text) else { return };
+        let message = std::str::from_utf8(line).ok().and_then(|text| Some((text, View::of(text).ok()?)));
+        let Some((text, view)) = message else {
+            if !line.trim_ascii().is_empty() {
+                self.warn("the client sent a line that is no message; it gets no answer".to_owned());
+            }
+            return;
+        };
         if view.shape == Shape::Batch {
             self.receive_batch(carrier, session, text, &view, now);
         } else {
