@@ -6,6 +6,7 @@ import contextlib
 import mcp.types as types
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 
 import script
@@ -30,8 +31,9 @@ class Driver(script.Driver):
             elif isinstance(item, Exception):
                 self.seen("exception", message=str(item))
 
+        url = script.url(command)
         params = StdioServerParameters(command=command[0], args=command[1:])
-        async with stdio_client(params) as (read, write):
+        async with streamable_http_client(url) if url else stdio_client(params) as (read, write, *_):
             async with ClientSession(read, write, sampling_callback=sampling, elicitation_callback=elicitation,
                                      logging_callback=logging, message_handler=message) as self.session:
                 yield await self.session.initialize()

@@ -34,7 +34,8 @@ class Driver(script.Driver):
             self.seen("log", params=params)
 
         # A list of tools is wanted from the server each time, not from the client's cache.
-        return Client(StdioServerParameters(command=command[0], args=command[1:]), mode=mode, cache=None,
+        server = script.url(command) or StdioServerParameters(command=command[0], args=command[1:])
+        return Client(server, mode=mode, cache=None,
                       sampling_callback=sampling, elicitation_callback=elicitation, logging_callback=logging,
                       message_handler=self.on_message, log_level="info",
                       client_info=types.Implementation(name="lab", version="1"))

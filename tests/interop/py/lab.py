@@ -8,6 +8,8 @@ import asyncio
 import json
 import pathlib
 import re
+import socket
+import sys
 
 LAB = json.loads((pathlib.Path(__file__).parent.parent / "lab.json").read_text(encoding="utf-8"))
 TOOLS = list(LAB["tools"])
@@ -31,6 +33,20 @@ def page(key, cursor):
 
 def text(value, **more):
     return {"content": [{"type": "text", "text": value}], **more}
+
+
+def http_port():
+    """The N of --http N: serve over Streamable HTTP at that port of 127.0.0.1 (0 is any free one)."""
+    return int(sys.argv[2]) if sys.argv[1:2] == ["--http"] else None
+
+
+async def serve_http(app, port, lifespan="off"):
+    import uvicorn
+
+    listener = socket.create_server(("127.0.0.1", port))
+    print("http://127.0.0.1:%d/mcp" % listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=1)
+    await uvicorn.Server(config).serve(sockets=[listener])
 
 
 async def call(peer, name, arguments):

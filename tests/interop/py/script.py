@@ -1,7 +1,7 @@
 """Runs scripted sessions through a client and prints what its user sees, one JSON object a line.
 
 A driver subclasses `Driver`. Command line: DRIVER [--mode legacy|auto|pinned] SESSION... -- SERVER...
-SERVER... may be @FILE with the command in it as a JSON array.
+SERVER... may be @FILE with the command in it as a JSON array, or the URL of a server.
 """
 
 import argparse
@@ -32,6 +32,10 @@ def plain(value):
 def say(**line):
     sys.stdout.buffer.write(json.dumps(line, sort_keys=True).encode() + b"\n")
     sys.stdout.buffer.flush()
+
+
+def url(command):
+    return command[0] if command[0].startswith("http") else None
 
 
 class Driver:

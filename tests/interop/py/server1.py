@@ -5,6 +5,7 @@ import asyncio
 import mcp.types as types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import McpError
 
 import lab
@@ -77,6 +78,12 @@ async def main():
 
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
     options.capabilities.resources.subscribe = True
+    if lab.http_port() is not None:
+        server.create_initialization_options = lambda: options
+        manager = StreamableHTTPSessionManager(server)
+        async with manager.run():
+            await lab.serve_http(manager.handle_request, lab.http_port())
+        return
     async with stdio_server() as (read_stream, write_stream):
         await server.run(read_stream, write_stream, options)
 

@@ -130,8 +130,12 @@ async def main():
         on_subscribe_resource=subscribe, on_unsubscribe_resource=unsubscribe,
         on_set_logging_level=set_level, on_subscriptions_listen=ListenHandler(bus),
     )
+    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+    if lab.http_port() is not None:
+        server.create_initialization_options = lambda: options
+        return await lab.serve_http(server.streamable_http_app(), lab.http_port(), "on")
     async with stdio_server() as (read_stream, write_stream):
-        await server.run(read_stream, write_stream, server.create_initialization_options(NotificationOptions(tools_changed=True)))
+        await server.run(read_stream, write_stream, options)
 
 
 asyncio.run(main())

@@ -2,6 +2,7 @@
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import * as types from '@modelcontextprotocol/sdk/types.js';
 import { main } from './script.mjs';
 
@@ -15,11 +16,15 @@ await main(async ([command, ...args], mode, hooks) => {
     client.setNotificationHandler(types.ResourceUpdatedNotificationSchema, n => hooks.seen('notification', { message: n }));
     client.setNotificationHandler(types.ToolListChangedNotificationSchema, n => hooks.seen('notification', { message: n }));
     client.onerror = error => hooks.failed(error);
-    await client.connect(new StdioClientTransport({ command, args }));
+    const http = command.startsWith('http') && new StreamableHTTPClientTransport(new URL(command));
+    await client.connect(http || new StdioClientTransport({ command, args }));
     const lists = { tools: 'listTools', resources: 'listResources', templates: 'listResourceTemplates', prompts: 'listPrompts' };
     return {
         about: [client.getServerVersion(), client.getServerCapabilities(), client.getInstructions()],
-        close: () => client.close(),
+        async close() {
+            if (http) await http.terminateSession();
+            await client.close();
+        },
         list: (what, cursor) => client[lists[what]](cursor && { cursor }),
         call: (name, args, { progress, signal } = {}) => client.callTool({ name, arguments: args }, undefined,
             { signal, onprogress: progress && (p => hooks.seen('progress', p)) }),

@@ -1,6 +1,6 @@
 // Client driver on the TypeScript SDK 2.x (both eras).
 
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { main } from './script.mjs';
 
@@ -17,7 +17,9 @@ await main(async ([command, ...args], mode, hooks) => {
         client.setNotificationHandler(method, n => hooks.seen('notification', { method, uri: n.params?.uri }));
     }
     client.onerror = error => hooks.failed(error);
-    await client.connect(new StdioClientTransport({ command, args }));
+    // Its session is never ended with a DELETE (as is usual with this SDK): client1 does that.
+    await client.connect(command.startsWith('http')
+        ? new StreamableHTTPClientTransport(new URL(command)) : new StdioClientTransport({ command, args }));
     const modern = client.getNegotiatedProtocolVersion() >= '2026';
     const lists = { tools: 'listTools', resources: 'listResources', templates: 'listResourceTemplates', prompts: 'listPrompts' };
     let listening;

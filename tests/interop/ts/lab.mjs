@@ -4,9 +4,18 @@
 // progress, log, sample, elicit, touched and grown.
 
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 
 export const LAB = JSON.parse(readFileSync(new URL('../lab.json', import.meta.url), 'utf8'));
 const lists = { tools: [...LAB.tools], resources: LAB.resources, resourceTemplates: LAB.templates, prompts: LAB.prompts };
+
+/// The N of --http N: serve over Streamable HTTP at that port of 127.0.0.1 (0 is any free one).
+export const httpPort = () => process.argv[2] === '--http' ? Number(process.argv[3]) : undefined;
+
+export function serveHttp(handler) {
+    const server = createServer(handler);
+    server.listen(httpPort(), '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/mcp`));
+}
 
 export class Refused extends Error {
     constructor(code, message, data) {

@@ -2,7 +2,7 @@
 //
 // A driver gives `main` a function that connects: (command, mode, hooks) => { about, modern, close, list, call,
 // read, prompt, complete, level, watch, unwatch }. Command line: DRIVER [--mode legacy|auto|pinned] SESSION... -- SERVER...
-// SERVER... may be @FILE with the command in it as a JSON array.
+// SERVER... may be @FILE with the command in it as a JSON array, or the URL of a server.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -70,6 +70,7 @@ export async function main(connect) {
     const names = args.slice(0, cut);
     const mode = names[0] === '--mode' ? names.splice(0, 2)[1] : 'legacy';
     let events = [];
+    const late = [];
     const seen = (event, what) => events.push({ event, ...what });
     let command = args.slice(cut + 1);
     if (command[0].startsWith('@')) command = JSON.parse(readFileSync(command[0].slice(1), 'utf8'));
@@ -78,9 +79,11 @@ export async function main(connect) {
         // Progress that is read together with its result reaches the program as an error (a busy machine brings that
         // about without anyone in between). It came over the wire all the same, and that is what is compared.
         failed(error) {
-            const late = /unknown token: (\{.*\})$/s.exec(String(error));
-            if (!late) return seen('onerror', { message: String(error) });
-            const { progressToken, _meta, ...progress } = JSON.parse(late[1]).params;
+            const token = /unknown token: (\{.*\})$/s.exec(String(error));
+            // The answer to a cancelled call, which some servers give over HTTP, comes at any time.
+            if (/unknown message ID: .*-32800/s.test(String(error))) return late.push(String(error));
+            if (!token) return seen('onerror', { message: String(error) });
+            const { progressToken, _meta, ...progress } = JSON.parse(token[1]).params;
             seen('progress', progress);
         },
         sampling(params) {
@@ -104,5 +107,5 @@ export async function main(connect) {
     }
     await sleep(100);
     await it.close();
-    say({ left: events });
+    say({ left: events, ...(late.length ? { late } : {}) });
 }

@@ -1,12 +1,17 @@
 // The lab server on the TypeScript SDK 2.x: both eras.
 
-import { Server } from '@modelcontextprotocol/server';
+import { randomUUID } from 'node:crypto';
+
+import { getRequestListener } from '@hono/node-server';
+import { createMcpHandler, isLegacyRequest, Server, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import * as lab from './lab.mjs';
 
 class NeedsInput extends Error {}
 
-serveStdio(() => {
+let notify; // over HTTP, where a modern server lives no longer than its request
+
+function make() {
     const server = new Server(
         { name: 'lab-ts2', version: '1' },
         { capabilities: lab.capabilities, instructions: lab.LAB.instructions });
@@ -31,8 +36,11 @@ serveStdio(() => {
             log: (level, data) => ctx.mcpReq.log(level, data, 'lab'),
             sample: params => ask('sample', 'sampling/createMessage', params),
             elicit: params => ask('elicit', 'elicitation/create', params),
-            touched: async uri => { if (modern || watched.has(uri)) await server.sendResourceUpdated({ uri }); },
-            grown: () => server.sendToolListChanged()
+            async touched(uri) {
+                if (modern && notify) notify.resourceUpdated(uri);
+                else if (modern || watched.has(uri)) await server.sendResourceUpdated({ uri });
+            },
+            grown: () => modern && notify ? notify.toolsChanged() : server.sendToolListChanged()
         };
     };
 
@@ -56,5 +64,24 @@ serveStdio(() => {
     server.setRequestHandler('resources/subscribe', r => { watched.add(r.params.uri); return {}; });
     server.setRequestHandler('resources/unsubscribe', r => { watched.delete(r.params.uri); return {}; });
     return server;
-});
-process.stdin.on('end', () => process.exit(0));
+}
+
+if (lab.httpPort() === undefined) {
+    serveStdio(make);
+    process.stdin.on('end', () => process.exit(0));
+} else {
+    // Its own fallback for legacy clients knows no sessions.
+    const modern = createMcpHandler(make, { legacy: 'reject' });
+    notify = modern.notify;
+    const sessions = new Map();
+    lab.serveHttp(getRequestListener(async request => {
+        if (!await isLegacyRequest(request)) return modern.fetch(request);
+        let transport = sessions.get(request.headers.get('mcp-session-id'));
+        if (!transport) {
+            transport = new WebStandardStreamableHTTPServerTransport({
+                sessionIdGenerator: randomUUID, onsessioninitialized: id => { sessions.set(id, transport); } });
+            await make().connect(transport);
+        }
+        return transport.handleRequest(request);
+    }));
+}
