@@ -4,7 +4,7 @@ import warnings
 
 import mcp_types as types
 from fastmcp import Client
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp.client.subscriptions import listen
 
 import client2
@@ -23,7 +23,9 @@ class Driver(client2.Driver):
         async def logging(params):
             self.seen("log", params=params)
 
-        transport = StdioTransport(command=command[0], args=command[1:], keep_alive=False)
+        url = client2.script.url(command)
+        transport = StreamableHttpTransport(url) if url else StdioTransport(
+            command=command[0], args=command[1:], keep_alive=False)
         return Client(transport, mode=mode, cache=False, sampling_handler=sampling, elicitation_handler=elicitation,
                       log_handler=logging, message_handler=self.on_message,
                       client_info=types.Implementation(name="lab", version="1"))

@@ -45,7 +45,8 @@ async def serve_http(app, port, lifespan="off"):
 
     listener = socket.create_server(("127.0.0.1", port))
     print("http://127.0.0.1:%d/mcp" % listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="warning", lifespan=lifespan, interface="asgi3",
+                            timeout_graceful_shutdown=1)
     await uvicorn.Server(config).serve(sockets=[listener])
 
 

@@ -1,5 +1,6 @@
 """The lab server on fastmcp 4.x: both eras. It knows no resource subscriptions."""
 
+import asyncio
 import base64
 import json
 import warnings
@@ -128,4 +129,7 @@ def complete(ref, argument, context):
     return lab.complete(dump(argument))["completion"]["values"]
 
 
-server.run(transport="stdio", show_banner=False, log_level="ERROR")
+if lab.http_port() is None:
+    server.run(transport="stdio", show_banner=False, log_level="ERROR")
+else:
+    asyncio.run(lab.serve_http(server.http_app(), lab.http_port(), "on"))
