@@ -81,7 +81,9 @@ export async function main(connect) {
         failed(error) {
             const token = /unknown token: (\{.*\})$/s.exec(String(error));
             // The answer to a cancelled call, which some servers give over HTTP, comes at any time.
-            if (/unknown message ID: .*Request cancelled/s.test(String(error))) return late.push(String(error));
+            if (/unknown message ID: .*Request cancelled/s.test(String(error))) {
+                return late.push(String(error).replace(/"id":[0-9]+/, '"id"'));
+            }
             if (!token) return seen('onerror', { message: String(error) });
             const { progressToken, _meta, ...progress } = JSON.parse(token[1]).params;
             seen('progress', progress);
