@@ -16,7 +16,7 @@ use rmcp::{
     service::{
         NotificationContext, PeerRequestOptions, RequestContext, RunningService, ServiceError, Subscription,
     },
-    transport::TokioChildProcess,
+    transport::{StreamableHttpClientTransport, TokioChildProcess},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -281,10 +281,16 @@ async fn main() {
     let lab: Value = serde_json::from_str(include_str!("../../../lab.json")).unwrap();
     let user = User { lab: Arc::new(lab), ..User::default() };
 
-    let mut server = tokio::process::Command::new(&command[0]);
-    server.args(&command[1..]);
-    let transport = TokioChildProcess::new(server).expect("start the server");
-    let client = user.serve_with_lifecycle(transport, lifecycle).await.expect("connect");
+    let client = if command[0].starts_with("http") {
+        let transport = StreamableHttpClientTransport::from_uri(command[0].as_str());
+        user.serve_with_lifecycle(transport, lifecycle).await
+    } else {
+        let mut server = tokio::process::Command::new(&command[0]);
+        server.args(&command[1..]);
+        let transport = TokioChildProcess::new(server).expect("start the server");
+        user.serve_with_lifecycle(transport, lifecycle).await
+    }
+    .expect("connect");
     let about = serde_json::to_value(client.peer_info().as_deref()).unwrap();
     let modern = about["protocolVersion"].as_str().is_some_and(|v| v >= "2026");
     say(json!({"connected": about}));

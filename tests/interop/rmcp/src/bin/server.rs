@@ -7,11 +7,15 @@ use std::{
     time::Duration,
 };
 
+use hyper_util::service::TowerToHyperService;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::*,
     service::{RequestContext, SubscriptionContext},
-    transport::stdio,
+    transport::{
+        StreamableHttpServerConfig, StreamableHttpService, stdio,
+        streamable_http_server::session::local::LocalSessionManager,
+    },
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -366,6 +370,25 @@ impl ServerHandler for Lab {
     }
 }
 
+/// Over Streamable HTTP at a port of 127.0.0.1; 0 is any free one.
+async fn serve_http(server: Lab, port: u16) {
+    let service = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(LocalSessionManager::default()),
+        StreamableHttpServerConfig::default(),
+    );
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("a free port");
+    println!("http://{}/mcp", listener.local_addr().unwrap());
+    while let Ok((stream, _)) = listener.accept().await {
+        let service = TowerToHyperService::new(service.clone());
+        tokio::spawn(async move {
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(hyper_util::rt::TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
 #[tokio::main]
 async fn main() {
     let lab = serde_json::from_str(include_str!("../../../lab.json")).unwrap();
@@ -377,6 +400,10 @@ async fn main() {
         changes: broadcast::channel(16).0,
         listeners: Arc::default(),
     };
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|a| a == "--http") {
+        return serve_http(server, args[1].parse().expect("a port")).await;
+    }
     if let Ok(running) = server.serve(stdio()).await {
         let _ = running.waiting().await;
     }
