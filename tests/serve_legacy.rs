@@ -498,3 +498,18 @@ fn r076_streams_that_break_off_and_go_on() {
     drop(client);
     server.end(0);
 }
+
+#[test]
+fn r076_a_primed_answer_to_initialize_names_the_session_in_its_head() {
+    let sandbox = Sandbox::new();
+    let mut primed = s(1, "").http(r#"{"status":200,"type":"sse","event":1,"retry":500}"#).on(1);
+    primed.drop_payload();
+    let mut records = vec![c(1, initialize("{}")), primed, s(1, greeting()).http(r#"{"event":2}"#).on(1)];
+    records.push(c(2, INITIALIZED).on(1));
+    records.push(super::support::web::bare(2).on(1).http(r#"{"status":202}"#));
+    let server = sandbox.play_recorded_http(&records, &["--sse", "faithful"]);
+    let client = server.greet("{}");
+    assert!(client.session.is_some());
+    drop(client);
+    server.end(0);
+}

@@ -423,7 +423,12 @@ impl<'p> Hub<'p> {
             (Some(id), Some(live)) => {
                 self.ids.insert(id.clone(), session);
                 live.id = Some(id.clone());
-                self.push(sent, carrier, Event::Session(id));
+                // The session is named in the head, which a priming event already ends.
+                if let Some(waiter) = self.waiters.get(&carrier) {
+                    let list =
+                        &mut sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1;
+                    list.insert(0, Event::Session(id));
+                }
             }
             _ => self.forget(session),
         }
