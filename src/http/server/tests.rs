@@ -328,8 +328,10 @@ fn a_reset_is_a_reset() {
 
 #[test]
 fn a_stop_lets_requests_end_and_closes_the_rest() {
-    let server = start(small(), |request: Request<'_>| {
+    let (slow_began, began) = crossbeam_channel::bounded(1);
+    let server = start(small(), move |request: Request<'_>| {
         if request.path() == "/slow" {
+            slow_began.send(()).unwrap();
             thread::sleep(Duration::from_millis(300));
         }
         if request.path() == "/held" {
@@ -349,6 +351,7 @@ fn a_stop_lets_requests_end_and_closes_the_rest() {
     });
     read_until(&mut idle, b"done");
     read_until(&mut held, b"abc\r\n");
+    began.recv().unwrap();
     let begun = Instant::now();
     assert_eq!(server.stopper.stop(Duration::from_millis(600)), 0);
     assert!(begun.elapsed() >= Duration::from_millis(590) && begun.elapsed() < Duration::from_millis(1500));
