@@ -118,6 +118,17 @@ impl Claim {
         length.is_ok_and(|length| self.length.swap(length, Ordering::Relaxed) <= length)
     }
 
+    /// Whether somebody ends the session and waits for its recorders.
+    #[must_use]
+    pub fn is_asked_to_end(&self) -> bool {
+        self.owns_session()
+            && self
+                .path
+                .parent()
+                .map(Session::peek)
+                .is_some_and(|session| session.is_ok_and(|session| session.ending || session.ended))
+    }
+
     /// How it was lost, for people.
     #[must_use]
     pub fn loss(&self) -> String {
@@ -348,7 +359,8 @@ impl<'a> Recording<'a> {
     }
 
     /// Ends the named session (`ID` or `ID@PID`) at this cassette and completes its recording, for which its
-    /// recorders are waited for. If some still run after the wait, the last of them completes it.
+    /// recorders are waited for; those in front of a URL are asked to end. If some still run after the wait, the last
+    /// of them completes it.
     pub fn end(&self, session: &str, wait: Duration) -> Result<Completion> {
         let started = Instant::now();
         let mut recorded = None;
@@ -361,6 +373,10 @@ impl<'a> Recording<'a> {
             recorded = Some(completion);
             let Some(mut locked) = locked else { break };
             if running && started.elapsed() < wait {
+                if !locked.session.ending {
+                    locked.session.ending = true;
+                    locked.save()?;
+                }
                 drop(locked);
                 std::thread::sleep(LONGEST_PAUSE / 4);
                 continue;

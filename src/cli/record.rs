@@ -261,7 +261,7 @@ impl Setup<'_> {
             })
         });
         let ended = match segment {
-            Ok(segment) => plan.run(Box::new(segment), &self.owner, self.voice),
+            Ok(segment) => plan.run(Box::new(segment), &self.owner, joined.claim.clone(), self.voice),
             Err(source) => Err(Error::Io { doing: "write the recording", path: joined.path.clone(), source }),
         };
         match ended {

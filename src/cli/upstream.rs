@@ -10,6 +10,7 @@ use super::options::Voice;
 use super::say;
 use crate::cassette::owner::Owner;
 use crate::cassette::owner::system::private;
+use crate::cassette::segments::Claim;
 use crate::error::{Error, Result};
 use crate::http::Headers;
 use crate::http::guard::parse_bind;
@@ -135,7 +136,7 @@ impl Plan {
     /// # Errors
     ///
     /// When it cannot begin.
-    pub fn run(self, sink: Box<dyn Sink>, owner: &Owner, voice: Voice) -> Result<Ended> {
+    pub fn run(self, sink: Box<dyn Sink>, owner: &Owner, claim: Claim, voice: Voice) -> Result<Ended> {
         let Self { options, max_idle, ready_file } = self;
         // Whoever waits for the file must not find that of an earlier run.
         if let Some(path) = &ready_file {
@@ -149,13 +150,14 @@ impl Plan {
         let url = proxy.url();
         // This is the result people wait for, however quiet.
         say(&format!("listening on {url}"));
-        voice.detail("clients use this URL in place of the server's; SIGTERM or SIGINT ends the recording");
+        voice.detail("clients use this URL in place of the server's; SIGTERM, SIGINT or `mcpreel end` ends the recording");
         if let Some(path) = &ready_file {
             write_ready(path, &url).map_err(Error::io("write", path))?;
         }
         let owner = owner.clone();
         let watched = matches!(owner, Owner::Session { pid: Some(_), .. });
-        let until = Until { max_idle, alive: Box::new(move || !watched || owner.is_alive()) };
+        let alive = move || (!watched || owner.is_alive()) && !claim.is_asked_to_end();
+        let until = Until { max_idle, alive: Box::new(alive) };
         proxy.run(sink, Arc::new(say), &until)
     }
 }

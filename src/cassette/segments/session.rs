@@ -34,6 +34,8 @@ pub(super) struct Session {
     pub(super) conns: BTreeMap<String, u32>,
     /// Whether `mcpreel end` came by: nobody joins any more.
     pub(super) ended: bool,
+    /// Whether it waits for those that still record. Recorders without a client of their own end by that.
+    pub(super) ending: bool,
     /// How far the segments have come on the way to a cassette.
     pub(super) stage: Stage,
     /// The file that was about to be renamed to the cassette. If it is there, the merge is done.
