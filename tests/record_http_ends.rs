@@ -7,6 +7,7 @@ use crate::support::Sandbox;
 use crate::support::http::{SSE, Upstream, answer, json, read_to_end, records};
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#;
 const WELCOME: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}"#;
 const PONG: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
@@ -102,6 +103,16 @@ fn it_ends_by_signals_when_idle_and_when_its_owner_has_ended() {
     owner.wait().unwrap();
     proxy.client.end(0);
     assert_eq!(records(&sandbox, "owned.json").len(), 2);
+
+    let proxy = sandbox.proxy("named.json", &upstream.url("/mcp"), &["-q", "--session", "n"]);
+    proxy.post("", PING);
+    let other = sandbox.proxy("other.json", &upstream.url("/mcp"), &["-q", "--session", "n"]);
+    sandbox.mcpreel(["end", "named.json", "--session", "n"]).run().expect(0);
+    assert_eq!(records(&sandbox, "named.json").len(), 2);
+    proxy.client.end(0);
+    // The same session at another cassette goes on.
+    other.post("", PING);
+    other.stop(0);
 
     let proxy = sandbox.proxy("none.json", &upstream.url("/mcp"), &["-q"]);
     let said = proxy.stop(1).stderr;
@@ -199,4 +210,39 @@ fn open_streams_and_hanging_requests_do_not_hold_up_the_end() {
     let ends = kept.iter().filter(|record| record.contains("\"end\":\"client_closed\"")).count();
     assert_eq!((ends, kept.len()), (40, 20 * 3 + 20 * 2), "{kept:?}");
     drop((streams, hanging));
+}
+
+#[test]
+fn an_answer_too_large_to_be_kept_passes_and_the_cassette_says_that_it_is_missing() {
+    const SIZE: usize = (256 << 20) + 1;
+    let upstream = Upstream::start(|_, socket| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {SIZE}\r\n\r\n{PONG}"
+        );
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut rest = SIZE - PONG.len();
+        let blanks = vec![b' '; 1 << 20];
+        while rest > 0 {
+            let piece = &blanks[..rest.min(blanks.len())];
+            if socket.write_all(piece).is_err() {
+                return false;
+            }
+            rest -= piece.len();
+        }
+        true
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    assert_eq!(proxy.post("", CALL).body.len(), SIZE);
+    let said = proxy.stop(0).stderr;
+    assert!(
+        said.contains("an answer of more than 256 MiB was passed on and is not in the cassette"),
+        "{said}"
+    );
+    let kept = records(&sandbox, "c.json");
+    assert_eq!(kept[2..], [r#"{"end":"not_kept","exchange":1,"from":"server"}"#], "{kept:?}");
+    // Its request is answered with an error, never with a part of it or with nothing.
+    let replay = sandbox.listen(["serve", "c.json", "--listen", "127.0.0.1:0"]);
+    replay.post(CALL, &[]).fails(200, -31002);
+    replay.end(3);
 }

@@ -33,6 +33,8 @@ pub enum End {
     ClientClosed,
     /// Nothing came for too long.
     Timeout,
+    /// It was too large to be kept.
+    NotKept,
 }
 
 /// What was recorded of one HTTP answer.
@@ -146,6 +148,7 @@ impl Wire {
                 Some("cut") => Some(End::Cut),
                 Some("client_closed") => Some(End::ClientClosed),
                 Some("timeout") => Some(End::Timeout),
+                Some("not_kept") => Some(End::NotKept),
                 _ => facts.end,
             };
         }
@@ -193,8 +196,8 @@ impl Wire {
             (Some(End::ClientClosed | End::Timeout), _) => Outcome::Open,
             (None, Kind::Json | Kind::Sse) if torn => Outcome::Lost,
             (None, Kind::Sse) if listens => Outcome::Open,
-            // The recorder was killed: it would have written how the stream ended.
-            (None, Kind::Sse) => Outcome::Lost,
+            // Not kept, or the recorder was killed: it would have written how the stream ended.
+            (Some(End::NotKept), _) | (None, Kind::Sse) => Outcome::Lost,
             (None, _) => Outcome::Bare,
         }
     }

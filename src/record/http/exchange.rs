@@ -21,7 +21,7 @@ use crate::jsonrpc::string;
 
 /// One read from the server.
 const BUFFER: usize = 16 << 10;
-/// A larger answer is passed on and not kept.
+/// A larger answer is passed on and not kept, which the cassette says.
 const LARGEST_KEPT: usize = 256 << 20;
 /// A larger text that is not JSON, such as a page about an error, is not kept.
 const LARGEST_TEXT: usize = 64 << 10;
@@ -335,7 +335,16 @@ impl<'a> Exchange<'a> {
                 }
             }
         }
-        self.record(facts, kept.body(), true);
+        if kept.limit == 0 && keeps == LARGEST_KEPT {
+            self.record(facts, None, false);
+            self.end(End::NotKept);
+            self.shared.note(format!(
+                "an answer of more than {} MiB was passed on and is not in the cassette; a replay of its request is a miss",
+                LARGEST_KEPT >> 20
+            ));
+        } else {
+            self.record(facts, kept.body(), true);
+        }
         if held.is_empty() || out.send(&held).is_ok() {
             let _ = out.finish();
         }

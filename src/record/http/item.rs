@@ -12,6 +12,8 @@ pub(super) enum End {
     Cut,
     /// The client left.
     ClientClosed,
+    /// The answer was too large to be kept.
+    NotKept,
 }
 
 /// One record to be made, or the end of an exchange.
@@ -38,7 +40,8 @@ pub(super) struct Item<'a> {
 const GET: u8 = 1;
 const WHOLE: u8 = 2;
 const BODY: u8 = 4;
-const ENDS: [Option<End>; 4] = [None, Some(End::Finished), Some(End::Cut), Some(End::ClientClosed)];
+const ENDS: [Option<End>; 5] =
+    [None, Some(End::Finished), Some(End::Cut), Some(End::ClientClosed), Some(End::NotKept)];
 
 impl<'a> Item<'a> {
     /// An item about an exchange that answers itself.

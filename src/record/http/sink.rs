@@ -67,6 +67,7 @@ impl Segment {
         incomplete.then_some(match end {
             End::Finished | End::Cut => "cut",
             End::ClientClosed => "client_closed",
+            End::NotKept => "not_kept",
         })
     }
 
