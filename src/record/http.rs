@@ -248,7 +248,7 @@ impl Proxy {
     pub fn run(self, sink: Box<dyn Sink>, note: Note, until: &Until) -> Result<Ended> {
         let Self { server, upstream, mapping, guard, events: (tell, news) } = self;
         let begun = Instant::now();
-        let queue = Arc::new(Queue::new(begun));
+        let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let failed = |error: io::Error| Error::Failed(format!("cannot start recording: {error}"));
         let recorder = recorder::start(Arc::clone(&queue), sink, Arc::clone(&note), endings, move |news| {

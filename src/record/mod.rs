@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::exit;
 
@@ -79,6 +79,9 @@ pub struct Ending {
 
 /// Where captured messages go. All calls come from the recorder thread, in the order of the file.
 pub trait Sink: Send {
+    /// The moment that the times of messages count from.
+    fn begun(&self) -> Instant;
+
     /// Does what can be done for a batch without the disk. Called before [`Sink::append`] gets the same batch: while
     /// this lasts, the session waits for the recorder rather than get ahead of it.
     fn prepare(&mut self, batch: &[Captured<'_>]) {

@@ -216,6 +216,10 @@ mod tests {
     }
 
     impl Sink for Script {
+        fn begun(&self) -> Instant {
+            Instant::now()
+        }
+
         fn prepare(&mut self, batch: &[Captured<'_>]) {
             self.seen.lock().unwrap().push(format!("prepare {}", batch.len()));
         }

@@ -1,6 +1,7 @@
 //! A stdio session as a segment: what the pumps captured, and how the process ended.
 
 use std::io;
+use std::time::Instant;
 
 use super::writer::{Line, Start, Writer};
 use super::{Captured, Ending, Reason, Sink};
@@ -39,6 +40,10 @@ impl Segment {
 }
 
 impl Sink for Segment {
+    fn begun(&self) -> Instant {
+        self.writer.begun()
+    }
+
     fn prepare(&mut self, batch: &[Captured<'_>]) {
         self.writer.clear();
         for captured in batch {

@@ -171,7 +171,7 @@ impl Session {
         let gone = events.clone();
         let Ends { input, output, errors } = ends::take(move |end| report(&gone, Event::Gone(end)))?;
 
-        let queue = Arc::new(Queue::new(Instant::now()));
+        let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let told = events.clone();
         let recorder = recorder::start(Arc::clone(&queue), sink, note, endings, move |news| {

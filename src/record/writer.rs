@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -82,6 +82,7 @@ struct Open {
 /// A segment, and what has to be remembered while it is written.
 #[derive(Debug)]
 pub(super) struct Writer {
+    begun: Instant,
     file: File,
     claim: Claim,
     name: String,
@@ -95,6 +96,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// The moment that the head names.
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
+    }
+
     /// Writes the head.
     pub(super) fn start(start: Start) -> io::Result<Self> {
         let Start { mut file, claim, head: own, number, source, rules } = start;
@@ -109,8 +115,10 @@ impl Writer {
                 (Server { transport: Transport::Http, url, ..Server::default() }, 0)
             }
         };
+        // Segments are merged by time, so both clocks are read together.
+        let (begun, now) = (Instant::now(), SystemTime::now());
         let head = Head {
-            recorded_at: clock::micros(SystemTime::now()),
+            recorded_at: clock::micros(now),
             recorder: head::recorder(),
             servers: vec![(own.server.clone(), server.clone())],
             redaction: Some(serde_json::to_string(&rules.manifest(&BTreeMap::new()))?),
@@ -122,6 +130,7 @@ impl Writer {
         // Values of different processes are never compared, so each process numbers its placeholders apart.
         let redactor = Redactor::new(rules, number.max(own.conn + 1));
         Ok(Self {
+            begun,
             file,
             claim,
             name: own.server,

@@ -1,6 +1,7 @@
 //! HTTP exchanges as a segment.
 
 use std::io;
+use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -139,6 +140,10 @@ fn decoded(value: &str) -> String {
 }
 
 impl Sink for Segment {
+    fn begun(&self) -> Instant {
+        self.0.begun()
+    }
+
     fn prepare(&mut self, batch: &[Captured<'_>]) {
         self.0.clear();
         batch.iter().for_each(|captured| self.push(captured));
