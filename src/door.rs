@@ -21,6 +21,7 @@ use crate::cassette::segments::{
 use crate::cassette::state::State;
 use crate::error::{Error, Result};
 
+pub mod config;
 #[cfg(test)]
 mod tests;
 
@@ -227,6 +228,17 @@ pub enum Decision {
         /// What happened on the way that people should know.
         notes: Vec<String>,
     },
+}
+
+impl Decision {
+    /// What happened on the way that people should know.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Self::Record(joined) => &joined.notes,
+            Self::Replay { notes, .. } => notes,
+        }
+    }
 }
 
 /// Decides by the table at the top of this module, and begins a segment if it comes to recording.

@@ -59,7 +59,11 @@ fn every_command_line_in_the_documentation_works() {
         for name in ["npx", "your-server"] {
             sandbox.script(&format!("bin/{name}"), &format!("exec {MCPREEL} demo server"));
         }
+        let server = r#"{"command":"npx","args":["-y","server-files"]}"#;
+        sandbox.file(".mcp.json", format!(r#"{{"mcpServers":{{"files":{server},"notes":{server}}}}}"#));
         let bin = sandbox.path.join("bin");
+        let agent = Path::new(MCPREEL).with_file_name("examples").join("agent");
+        std::os::unix::fs::symlink(agent, bin.join("your-agent")).unwrap();
         std::os::unix::fs::symlink(MCPREEL, bin.join("mcpreel")).unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         for (index, line) in commands(&page).iter().enumerate() {
@@ -97,7 +101,7 @@ fn golden_command_reference() {
     );
     let overview = sandbox.mcpreel(["--help"]).run().expect(0).stdout();
     text += &format!("\n```text\n{}\n```\n", overview.trim());
-    for command in ["use", "record", "serve", "inspect", "convert", "recover", "end", "demo"] {
+    for command in ["use", "run", "record", "serve", "inspect", "convert", "recover", "end", "demo"] {
         let help = sandbox.mcpreel([command, "--help"]).run().expect(0).stdout();
         text += &format!("\n## {command}\n\n```text\n{}\n```\n", help.trim());
     }
@@ -108,10 +112,10 @@ fn golden_command_reference() {
         "| 2 | wrong usage, unreadable or newer input |\n",
         "| 3 | replay: something was asked that was not recorded, or `--require-all-used` was not met |\n",
         "| 6 | another recording owns the cassette |\n",
-        "| 125 | `record`, `use`: mcpreel itself failed |\n",
-        "| 126, 127 | `record`, `use`: the command cannot be run, or was not found |\n",
-        "| 128+n | the server, or the recording, was ended by signal n |\n",
-        "| other | `record`, `use`: the server's own status |\n"
+        "| 125 | `record`, `use`, `run`: mcpreel itself failed |\n",
+        "| 126, 127 | `record`, `use`, `run`: the command cannot be run, or was not found |\n",
+        "| 128+n | the server, the agent or the recording was ended by signal n |\n",
+        "| other | `record`, `use`, `run`: the server's or the agent's own status |\n"
     );
     let page = Path::new(ROOT).join("docs/reference/cli.md");
     if std::env::var_os("MCPREEL_BLESS").is_some() {

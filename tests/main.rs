@@ -42,10 +42,10 @@ mod replay_rounds;
 mod replay_sessions;
 mod replay_tasks;
 mod replay_writes;
+mod run;
 mod serve_legacy;
 mod serve_modern;
 mod serve_rounds;
-mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;
 mod wire;

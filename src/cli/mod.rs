@@ -11,6 +11,7 @@ pub mod listen;
 pub mod options;
 pub mod record;
 pub mod recover;
+pub mod run;
 pub mod serve;
 mod stderr;
 pub mod upstream;
@@ -37,6 +38,7 @@ struct Top {
 #[argh(subcommand)]
 enum Command {
     Use(use_::Use),
+    Run(run::Run),
     Record(record::Record),
     Serve(serve::Serve),
     Inspect(inspect::Inspect),
@@ -53,11 +55,14 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return ExitCode::from(exec::exec_main(arguments.into_iter().skip(1).collect()));
     }
     child::answers_exec();
-    let program =
-        args::Program { name: "mcpreel", version: env!("CARGO_PKG_VERSION"), wrapping: &["use", "record"] };
+    let program = args::Program {
+        name: "mcpreel",
+        version: env!("CARGO_PKG_VERSION"),
+        wrapping: &["use", "run", "record"],
+    };
     let own = arguments.clone();
     let code = match args::parse::<Top>(&program, arguments) {
-        args::Parsed::Run(top, wrapped) => run(top.command, wrapped, &own).unwrap_or_else(|error| {
+        args::Parsed::Run(top, wrapped) => start(top.command, wrapped, &own).unwrap_or_else(|error| {
             say(&error.to_string());
             error.code()
         }),
@@ -74,9 +79,10 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn run(command: Command, wrapped: Option<Vec<OsString>>, own: &[OsString]) -> Result<u8> {
+fn start(command: Command, wrapped: Option<Vec<OsString>>, own: &[OsString]) -> Result<u8> {
     match command {
         Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), own),
+        Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default()),
         Command::Record(command) => record::run(&command, &wrapped.unwrap_or_default(), own),
         Command::Serve(command) => serve::run(&command, own),
         Command::Inspect(command) => {

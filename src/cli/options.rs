@@ -11,7 +11,7 @@ use super::say;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::CassetteOnDisk;
 use crate::cassette::state::State;
-use crate::cassette::{Cassette, Exit, Timing, Transport, merge};
+use crate::cassette::{Cassette, Exit, Server, Timing, Transport, merge};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::jsonrpc::scan::{Members, elements};
@@ -19,6 +19,7 @@ use crate::jsonrpc::string;
 use crate::redact;
 use crate::replay::http;
 use crate::replay::player::{Options, Ordering, Player, Repeat};
+use crate::replay::report::Report;
 use crate::replay::stdio::{self, Ended};
 use crate::replay::tape::Tape;
 use crate::replay::{inputs::InputPolicy, key::Rules};
@@ -130,8 +131,22 @@ pub fn replay(replay: Replay<'_>) -> Result<u8> {
     replay_over(replay, Over::Stdio)
 }
 
-/// Replays a cassette and returns the exit status.
-pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
+/// A player for clients that come over HTTP. A server that is not in the cassette was not asked for anything: whatever
+/// it is asked now is a miss.
+pub fn player(replay: &Replay<'_>) -> Result<Player> {
+    let mut cassette = read(replay)?;
+    let wanted = replay.server.as_ref().filter(|(wanted, _)| !cassette.head.names().contains(wanted));
+    let server = match wanted {
+        Some((wanted, _)) => {
+            cassette.head.servers.push((wanted.clone(), Server::default()));
+            u32::try_from(cassette.head.servers.len() - 1).unwrap_or(u32::MAX)
+        }
+        None => choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?,
+    };
+    player_of(replay, cassette, server, true)
+}
+
+fn read(replay: &Replay<'_>) -> Result<Cassette> {
     let cassette = load(replay.path, &replay.source)?;
     for warning in &cassette.warnings {
         say(&format!("warning: {warning}"));
@@ -141,17 +156,11 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
             .voice
             .detail(&format!("timing_ms has {found} entries for {} messages", cassette.records.len()));
     }
-    let server = choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?;
+    Ok(cassette)
+}
+
+fn player_of(replay: &Replay<'_>, cassette: Cassette, server: u32, http: bool) -> Result<Player> {
     let rules = rules_of(replay.path, &cassette, &replay.matching)?;
-    let recorded = cassette.server(server).map(|(_, server)| server.transport).unwrap_or_default();
-    let http = match over {
-        Over::Recorded(http) if http.listen.is_some() || recorded == Transport::Http => Some(http),
-        Over::Recorded(http) if http != Http::default() => {
-            let what = "was recorded over standard input and output; to serve it over HTTP, --listen";
-            return Err(Error::input(replay.path, "", what));
-        }
-        Over::Stdio | Over::Recorded(_) => None,
-    };
     let options = Options {
         ordering: replay.matching.ordering,
         repeat: replay.matching.repeat,
@@ -161,11 +170,42 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
         answer_timeout: replay.matching.answer_timeout.map_or(Options::default().answer_timeout, micros),
         started: crate::cassette::clock::now(),
         // Only what shares a pipe is read together.
-        progress_gap: if http.is_some() { 0 } else { Options::default().progress_gap },
-        http: http.is_some(),
+        progress_gap: if http { 0 } else { Options::default().progress_gap },
+        http,
     };
+    Ok(Player::new(Tape::new(cassette, server), rules, options))
+}
+
+/// Replays a cassette and returns the exit status. A replay that cannot begin is in the report too.
+pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
+    let report = replay.matching.report.clone();
+    let mut failed = Report {
+        session: replay.session.clone(),
+        server: replay.server.clone().map(|(name, _)| name).unwrap_or_default(),
+        ..Report::default()
+    };
+    let ended = begin(replay, over);
+    if let (Some(report), Err(error)) = (report, &ended) {
+        failed.failed = Some(error.to_string());
+        append_line(Path::new(&report), &failed.json())?;
+    }
+    ended
+}
+
+fn begin(replay: Replay<'_>, over: Over) -> Result<u8> {
+    let cassette = read(&replay)?;
+    let server = choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?;
+    let recorded = cassette.server(server).map(|(_, server)| server.transport).unwrap_or_default();
+    let http = match over {
+        Over::Recorded(http) if http.listen.is_some() || recorded == Transport::Http => Some(http),
+        Over::Recorded(http) if http != Http::default() => {
+            let what = "was recorded over standard input and output; to serve it over HTTP, --listen";
+            return Err(Error::input(replay.path, "", what));
+        }
+        Over::Stdio | Over::Recorded(_) => None,
+    };
+    let mut player = player_of(&replay, cassette, server, http.is_some())?;
     let caught = caught_signals()?;
-    let mut player = Player::new(Tape::new(cassette, server), rules, options);
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
         listen::announce(&server, http::PATH, &http, replay.voice)?;
@@ -218,7 +258,7 @@ fn micros(duration: Duration) -> u64 {
 }
 
 /// The report and the exit status.
-fn conclude(player: &Player, ended: Ended, session: Option<String>, matching: &Matching) -> Result<u8> {
+pub fn conclude(player: &Player, ended: Ended, session: Option<String>, matching: &Matching) -> Result<u8> {
     let mut report = player.report(&ended.words());
     report.session = session;
     let missed = report.misses.len();

@@ -126,6 +126,41 @@ pub struct Use {
 }
 
 impl Use {
+    /// How a server is recorded.
+    pub(super) fn setup<'a>(&'a self, server: String, owner: Owner, cassette: &'a Path) -> Setup<'a> {
+        Setup {
+            cassette,
+            server,
+            owner,
+            redact: &self.redact,
+            no_default_redactions: self.no_default_redactions,
+            force: self.force,
+            claim_wait: self.claim_wait,
+            voice: self.voice(),
+        }
+    }
+
+    /// How much is said.
+    pub(super) fn voice(&self) -> Voice {
+        Voice { quiet: self.quiet, verbose: self.verbose }
+    }
+
+    /// How a replay matches.
+    pub(super) fn matching(&self) -> Matching {
+        Matching {
+            ordering: self.ordering,
+            ignore: self.ignore.clone(),
+            ignore_value: self.ignore_value.clone(),
+            inputs: self.match_inputs,
+            repeat: self.repeat,
+            strict: self.strict,
+            rewrite_version: self.rewrite_protocol_version,
+            require_all_used: self.require_all_used,
+            answer_timeout: self.answer_timeout,
+            report: self.report.clone(),
+        }
+    }
+
     /// The options about a URL.
     fn typed(&self) -> Typed<'_> {
         Typed {
@@ -159,19 +194,11 @@ fn replay_over_http(what: Replay<'_>, command: &Use) -> Result<u8> {
 /// Runs the command.
 pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> {
     check_name(&command.cassette)?;
-    let voice = Voice { quiet: command.quiet, verbose: command.verbose };
+    let voice = command.voice();
     let chosen = door::choose_mode(command.mode.as_deref(), None)?;
     let path = Path::new(&command.cassette);
-    let setup = Setup {
-        cassette: path,
-        server: server_name(command.server.as_deref(), wrapped),
-        owner: Owner::find(command.session.as_deref(), own),
-        redact: &command.redact,
-        no_default_redactions: command.no_default_redactions,
-        force: command.force,
-        claim_wait: command.claim_wait,
-        voice,
-    };
+    let server = server_name(command.server.as_deref(), wrapped);
+    let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
     let plan = command.typed().plan(wrapped, "use")?;
     let decision = match setup.decide(chosen.mode) {
         Ok(decision) => decision,
@@ -204,18 +231,7 @@ pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> 
                 server: Some((setup.server, command.server.is_some())),
                 owner: setup.owner,
                 session: command.session.clone(),
-                matching: Matching {
-                    ordering: command.ordering,
-                    ignore: command.ignore.clone(),
-                    ignore_value: command.ignore_value.clone(),
-                    inputs: command.match_inputs,
-                    repeat: command.repeat,
-                    strict: command.strict,
-                    rewrite_version: command.rewrite_protocol_version,
-                    require_all_used: command.require_all_used,
-                    answer_timeout: command.answer_timeout,
-                    report: command.report.clone(),
-                },
+                matching: command.matching(),
                 voice,
             };
             match plan {

@@ -79,6 +79,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// How the session ended.
     pub ended: String,
+    /// Why there was none.
+    pub failed: Option<String>,
 }
 
 impl Report {
@@ -104,10 +106,12 @@ impl Report {
             .collect();
         let session =
             self.session.as_ref().map(|session| format!("\"session\":{},", string::encode(session)));
+        let failed = self.failed.as_ref().map(|why| format!("\"failed\":{},", string::encode(why)));
         format!(
-            "{{\"mcpreel_report\":1,{}\"server\":{},\"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\
+            "{{\"mcpreel_report\":1,{}{}\"server\":{},\"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\
              \"unused\":[{}],\"pending\":{},\"warnings\":{},\"ended\":{}}}",
             session.unwrap_or_default(),
+            failed.unwrap_or_default(),
             string::encode(&self.server),
             self.hits,
             self.repeats,
