@@ -46,6 +46,8 @@ mod run;
 mod serve_legacy;
 mod serve_modern;
 mod serve_rounds;
+mod settings;
+mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;
 mod wire;

@@ -23,6 +23,10 @@ struct Disk {
 }
 
 impl Sink for Disk {
+    fn begun(&self) -> Instant {
+        Instant::now()
+    }
+
     fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
         let _ = self.begins.send(());
         let _ = self.gate.recv();

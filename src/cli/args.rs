@@ -8,14 +8,20 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FlagInfo, FlagInfoKind, FromArgs, Optionality};
 
+use super::settings::Settings;
 use crate::exit;
 
 mod suggest;
 #[cfg(test)]
 mod tests;
+
+/// The option that names a configuration file, and the one that wants none.
+const CONFIG: &str = "config-file";
+const NO_CONFIG: &str = "no-config";
 
 /// What the normaliser must know and argh does not say.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +32,15 @@ pub struct Program<'a> {
     pub version: &'a str,
     /// The subcommands that take a wrapped command.
     pub wrapping: &'a [&'a str],
+    /// The configuration: that of the named file, else the nearest one.
+    pub settings: fn(Option<&str>) -> crate::error::Result<Settings>,
 }
 
 /// What to do.
 #[derive(Debug)]
 pub enum Parsed<T> {
-    /// Run this, around this command where one was given.
-    Run(T, Option<Vec<OsString>>),
+    /// Run this, around this command where one was given, under this configuration.
+    Run(T, Option<Vec<OsString>>, Settings),
     /// Print this and end: to standard output when the code is 0, else to standard error.
     Print {
         /// Whole lines.
@@ -51,6 +59,8 @@ pub struct Split {
     pub path: Vec<String>,
     /// The wrapped command, byte for byte.
     pub command: Option<Vec<OsString>>,
+    /// The configuration that was taken into account.
+    pub settings: Settings,
 }
 
 /// Why nothing is to be run.
@@ -64,6 +74,8 @@ pub enum Stop {
     Nothing,
     /// What was typed makes no sense: why, and the subcommand it was said to.
     Usage(String, Vec<String>),
+    /// The configuration file cannot be taken as it is.
+    Configuration(String),
 }
 
 /// Turns arguments (program name left out) into the struct of a command.
@@ -75,7 +87,7 @@ pub fn parse<T: FromArgs + ArgsInfo>(program: &Program<'_>, raw: Vec<OsString>) 
     };
     let front: Vec<&str> = split.front.iter().map(String::as_str).collect();
     match T::from_args(&[program.name], &front) {
-        Ok(top) => Parsed::Run(top, split.command),
+        Ok(top) => Parsed::Run(top, split.command, split.settings),
         Err(EarlyExit { output, status: Ok(()) }) => Parsed::Print { text: output, code: exit::OK },
         Err(EarlyExit { output, .. }) => {
             stopped::<T>(program, &info, Stop::Usage(reworded(&output), split.path))
@@ -94,6 +106,9 @@ fn stopped<T: FromArgs>(program: &Program<'_>, info: &CommandInfoWithArgs, stop:
             let page = page.collect::<Vec<_>>().join(" ");
             let text = format!("{}: {what}; see {page} --help\n", program.name);
             Parsed::Print { text, code: exit::USAGE }
+        }
+        Stop::Configuration(what) => {
+            Parsed::Print { text: format!("{}: {what}\n", program.name), code: exit::USAGE }
         }
         Stop::Help(path) => {
             let asked: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
@@ -438,11 +453,62 @@ impl<'a> Walk<'a> {
         if !self.level.commands.is_empty() && self.path.is_empty() {
             return self.usage(format!("{} needs a command", self.called()));
         }
+        let settings = self.configure()?;
         if !self.positionals.is_empty() {
             self.front.push("--".to_owned());
             self.front.append(&mut self.positionals);
         }
-        Ok(Split { front: self.front, path: self.path, command: self.command })
+        Ok(Split { front: self.front, path: self.path, command: self.command, settings })
+    }
+
+    /// Adds what the configuration file says to what was typed.
+    fn configure(&mut self) -> Result<Settings, Stop> {
+        let Some(command) = self.path.first().filter(|_| self.find(|flag| bare(flag) == CONFIG).is_some())
+        else {
+            return Ok(Settings::default());
+        };
+        if self.given.iter().any(|given| given.trim_start_matches('-') == NO_CONFIG) {
+            return Ok(Settings::default());
+        }
+        let named = self.front.iter().position(|word| word.trim_start_matches('-') == CONFIG);
+        let named = named.and_then(|at| self.front.get(at + 1)).map(String::as_str);
+        let settings =
+            (self.program.settings)(named).map_err(|error| Stop::Configuration(error.to_string()))?;
+        let mut added = Vec::new();
+        for setting in settings.list.iter().filter(|setting| setting.commands.contains(&command.as_str())) {
+            // What the command has no option for is meant for others, and a mode has a rank of its own.
+            let Some(flag) = self.find(|flag| bare(flag) == setting.option && setting.option != "mode")
+            else {
+                continue;
+            };
+            let wrong = |what: &str| {
+                let file = settings.path.as_deref().unwrap_or(Path::new("")).display();
+                Stop::Configuration(format!(
+                    "{file}: line {}: {} {what}",
+                    setting.line,
+                    setting.option.replace('-', "_")
+                ))
+            };
+            let switch = matches!(flag.kind, FlagInfoKind::Switch);
+            let many = matches!(flag.optionality, Optionality::Repeating | Optionality::Greedy);
+            match (switch, setting.values.len()) {
+                (true, 0) | (false, 1) => {}
+                (true, _) => return Err(wrong("is true or false")),
+                (false, 0) => return Err(wrong("takes a value")),
+                (false, _) if many => {}
+                (false, _) => return Err(wrong("takes one value")),
+            }
+            if many || !self.given.contains(&flag.long) {
+                let name = format!("--{}", bare(flag));
+                if switch {
+                    added.push(name);
+                } else {
+                    added.extend(setting.values.iter().flat_map(|value| [name.clone(), value.clone()]));
+                }
+            }
+        }
+        self.front.append(&mut added);
+        Ok(settings)
     }
 
     /// Words, then options of ours, then `--`: nobody can tell which of them is the command.

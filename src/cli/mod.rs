@@ -13,6 +13,7 @@ pub mod record;
 pub mod recover;
 pub mod run;
 pub mod serve;
+pub mod settings;
 mod stderr;
 pub mod upstream;
 pub mod use_;
@@ -26,6 +27,7 @@ use argh::{ArgsInfo, FromArgs};
 use crate::error::Result;
 use crate::exit;
 use crate::stdio::{child, exec};
+use settings::Settings;
 
 /// Record MCP sessions into cassettes and replay them: no server, no credentials, no network.
 #[derive(ArgsInfo, FromArgs, Debug)]
@@ -59,13 +61,15 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         name: "mcpreel",
         version: env!("CARGO_PKG_VERSION"),
         wrapping: &["use", "run", "record"],
+        settings,
     };
     let own = arguments.clone();
     let code = match args::parse::<Top>(&program, arguments) {
-        args::Parsed::Run(top, wrapped) => start(top.command, wrapped, &own).unwrap_or_else(|error| {
-            say(&error.to_string());
-            error.code()
-        }),
+        args::Parsed::Run(top, wrapped, settings) => start(top.command, wrapped, &settings, &own)
+            .unwrap_or_else(|error| {
+                say(&error.to_string());
+                error.code()
+            }),
         args::Parsed::Print { text, code } => {
             if code == exit::OK {
                 print(&text);
@@ -79,10 +83,20 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn start(command: Command, wrapped: Option<Vec<OsString>>, own: &[OsString]) -> Result<u8> {
+/// The configuration file that counts here.
+fn settings(named: Option<&str>) -> Result<Settings> {
+    Settings::find(named, &std::env::current_dir().unwrap_or_default())
+}
+
+fn start(
+    command: Command,
+    wrapped: Option<Vec<OsString>>,
+    settings: &Settings,
+    own: &[OsString],
+) -> Result<u8> {
     match command {
-        Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), own),
-        Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default()),
+        Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), settings.mode(), own),
+        Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default(), settings.mode()),
         Command::Record(command) => record::run(&command, &wrapped.unwrap_or_default(), own),
         Command::Serve(command) => serve::run(&command, own),
         Command::Inspect(command) => {
@@ -126,4 +140,21 @@ pub fn printable(text: &str) -> String {
         }
         out
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_configuration_is_an_option_of_each_command_it_is_for() {
+        let info = Top::get_args_info();
+        for (key, commands) in settings::keys() {
+            for command in commands {
+                let found = info.commands.iter().find(|other| other.name == *command).unwrap();
+                let option = format!("--{}", key.replace('_', "-"));
+                assert!(found.command.flags.iter().any(|flag| flag.long == option), "{command} {option}");
+            }
+        }
+    }
 }

@@ -88,6 +88,12 @@ pub struct Record {
     /// how long to wait for another recording to end
     #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
     pub claim_wait: Option<Duration>,
+    /// the configuration file (default: the nearest mcpreel.toml upwards)
+    #[argh(option, arg_name = "file")]
+    pub config_file: Option<String>,
+    /// no configuration file
+    #[argh(switch)]
+    pub no_config: bool,
     /// say only what went wrong
     #[argh(switch, short = 'q')]
     pub quiet: bool,

@@ -110,12 +110,21 @@ pub struct Run {
     /// replay: answer initialize with the revision that the client asks for
     #[argh(switch)]
     pub rewrite_protocol_version: bool,
+    /// replay: exit with 3 when a recorded tool call was not asked for
+    #[argh(switch)]
+    pub require_all_used: bool,
     /// replay: how long the client may take to answer the server (default: 60)
     #[argh(option, arg_name = "seconds")]
     pub answer_timeout: Option<String>,
     /// replay: append reports, a line of JSON per process, to this file
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
+    /// the configuration file (default: the nearest mcpreel.toml upwards)
+    #[argh(option, arg_name = "file")]
+    pub config_file: Option<String>,
+    /// no configuration file
+    #[argh(switch)]
+    pub no_config: bool,
     /// say only what went wrong
     #[argh(switch, short = 'q')]
     pub quiet: bool,
@@ -146,6 +155,7 @@ impl Run {
             ("--no-default-redactions", self.no_default_redactions),
             ("--force", self.force),
             ("--strict", self.strict),
+            ("--require-all-used", self.require_all_used),
             ("--rewrite-protocol-version", self.rewrite_protocol_version),
             ("--quiet", !self.verbose),
             ("--verbose", self.verbose),
@@ -156,7 +166,7 @@ impl Run {
 }
 
 /// Runs the command.
-pub fn run(command: &Run, agent: &[OsString]) -> Result<u8> {
+pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Result<u8> {
     check_name(&command.cassette)?;
     let voice = Voice { quiet: command.quiet, verbose: command.verbose };
     if agent.is_empty() {
@@ -182,12 +192,13 @@ pub fn run(command: &Run, agent: &[OsString]) -> Result<u8> {
         Some(report) => absolute(Path::new(report)),
         None => folder.path.join("report.jsonl"),
     };
-    let chosen = door::choose_mode(command.mode.as_deref(), None)?;
+    let chosen = door::choose_mode(command.mode.as_deref(), configured)?;
     let cassette = absolute(Path::new(&command.cassette));
     let mut options = command.passed_on();
     options.push(format!("--session={session}"));
     options.push(format!("--cassette={}", text_of(&cassette)?));
     options.push(format!("--report={}", text_of(&report)?));
+    options.push("--no-config".to_owned());
     let common = parsed(&options)?;
     let setup = common.setup("run".to_owned(), Owner::session(&session), &cassette);
     let setup =

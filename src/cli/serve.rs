@@ -108,6 +108,12 @@ pub struct Serve {
     /// append a report, one line of JSON, to this file
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
+    /// the configuration file (default: the nearest mcpreel.toml upwards)
+    #[argh(option, arg_name = "file")]
+    pub config_file: Option<String>,
+    /// no configuration file
+    #[argh(switch)]
+    pub no_config: bool,
     /// say only what went wrong
     #[argh(switch, short = 'q')]
     pub quiet: bool,

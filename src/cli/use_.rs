@@ -117,6 +117,12 @@ pub struct Use {
     /// replay: append a report, one line of JSON, to this file
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
+    /// the configuration file (default: the nearest mcpreel.toml upwards)
+    #[argh(option, arg_name = "file")]
+    pub config_file: Option<String>,
+    /// no configuration file
+    #[argh(switch)]
+    pub no_config: bool,
     /// say only what went wrong
     #[argh(switch, short = 'q')]
     pub quiet: bool,
@@ -192,10 +198,10 @@ fn replay_over_http(what: Replay<'_>, command: &Use) -> Result<u8> {
 }
 
 /// Runs the command.
-pub fn run(command: &Use, wrapped: &[OsString], own: &[OsString]) -> Result<u8> {
+pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &[OsString]) -> Result<u8> {
     check_name(&command.cassette)?;
     let voice = command.voice();
-    let chosen = door::choose_mode(command.mode.as_deref(), None)?;
+    let chosen = door::choose_mode(command.mode.as_deref(), configured)?;
     let path = Path::new(&command.cassette);
     let server = server_name(command.server.as_deref(), wrapped);
     let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);

@@ -83,7 +83,12 @@ struct Top {
     command: Command,
 }
 
-const PROGRAM: Program<'_> = Program { name: "mcpreel", version: "1.2.3", wrapping: &["record", "serve"] };
+const PROGRAM: Program<'_> = Program {
+    name: "mcpreel",
+    version: "1.2.3",
+    wrapping: &["record", "serve"],
+    settings: |_| Ok(Settings::default()),
+};
 
 fn os(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
@@ -98,7 +103,7 @@ fn printed(line: &str) -> (String, u8) {
     let words: Vec<&str> = line.split_whitespace().collect();
     match parse::<Top>(&PROGRAM, os(&words)) {
         Parsed::Print { text, code } => (text, code),
-        Parsed::Run(top, command) => panic!("{line}: {top:?} {command:?}"),
+        Parsed::Run(top, command, _) => panic!("{line}: {top:?} {command:?}"),
     }
 }
 
@@ -222,7 +227,7 @@ fn help_and_version_go_to_standard_output() {
 
 #[test]
 fn the_struct_is_filled() {
-    let Parsed::Run(top, command) =
+    let Parsed::Run(top, command, _) =
         parse::<Top>(&PROGRAM, os(&["record", "--cassette=c d", "-q", "--", "x", ""]))
     else {
         panic!()
@@ -230,7 +235,7 @@ fn the_struct_is_filled() {
     let Command::Record(record) = top.command else { panic!() };
     assert_eq!((record.cassette.as_str(), record.quiet), ("c d", true));
     assert_eq!(command, Some(os(&["x", ""])));
-    let Parsed::Run(top, _) = parse::<Top>(&PROGRAM, os(&["lint", "-", "help", "--", "--help"])) else {
+    let Parsed::Run(top, _, _) = parse::<Top>(&PROGRAM, os(&["lint", "-", "help", "--", "--help"])) else {
         panic!()
     };
     assert_eq!(
