@@ -14,6 +14,7 @@
 mod architecture;
 mod bad_places;
 mod demo_http;
+mod demo_tour;
 mod docs;
 mod first_light;
 mod format;

@@ -11,8 +11,17 @@ use crate::replay;
 
 /// A complete round with the built-in server: record, look, replay offline, and a miss explained.
 #[derive(ArgsInfo, FromArgs, Debug)]
-#[argh(subcommand, name = "demo", example = "{command_name}", example = "{command_name} server")]
+#[argh(
+    subcommand,
+    name = "demo",
+    example = "{command_name}",
+    example = "{command_name} --http",
+    example = "{command_name} server"
+)]
 pub struct Demo {
+    /// the same round over HTTP, with a client of each era
+    #[argh(switch)]
+    http: bool,
     #[argh(subcommand)]
     what: Option<What>,
 }
@@ -43,6 +52,9 @@ struct Server {
 /// Runs the command.
 pub fn run(command: &Demo) -> Result<u8> {
     match &command.what {
+        Some(What::Server(_)) if command.http => {
+            Err(Error::Usage("--http is for the round; the server alone takes --listen".to_owned()))
+        }
         Some(What::Server(server)) if server.listen.is_some() => listening(server),
         Some(What::Server(Server { ready_file: Some(_), .. })) => {
             Err(Error::Usage("--ready-file goes with --listen".to_owned()))
@@ -55,7 +67,12 @@ pub fn run(command: &Demo) -> Result<u8> {
         None => {
             let program = std::env::current_exe()
                 .map_err(|error| Error::Failed(format!("cannot find this program again: {error}")))?;
-            demo::tour::run(&program, &mut std::io::stdout().lock())?;
+            let out = &mut std::io::stdout().lock();
+            if command.http {
+                demo::tour::http::run(&program, out)?;
+            } else {
+                demo::tour::run(&program, out)?;
+            }
             Ok(exit::OK)
         }
     }

@@ -1,7 +1,9 @@
 //! The tour for newcomers: a client talks to the demo server through a recorder, then to the cassette alone, gets the
-//! same answers, and asks for something that was never recorded.
+//! same answers, and asks for something that was never recorded. [`http`] is the same over HTTP.
 
-use std::fmt::Write as _;
+pub mod http;
+
+use std::fmt::{Display, Write as _};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -28,11 +30,6 @@ pub fn run(program: &Path, out: &mut dyn Write) -> Result<()> {
     let folder = new_folder()?;
     let cassette = folder.join("demo.cassette.json");
     let mut text = String::new();
-    let say = |out: &mut dyn Write, text: &mut String| {
-        let told = out.write_all(text.as_bytes());
-        text.clear();
-        told.map_err(|error| Error::Failed(format!("cannot tell the tour: {error}")))
-    };
 
     let _ = writeln!(text, "1. Record: a client calls three tools of the demo server through mcpreel.\n");
     let _ = writeln!(text, "   $ mcpreel record --cassette demo.cassette.json -- mcpreel demo server");
@@ -81,6 +78,12 @@ pub fn run(program: &Path, out: &mut dyn Write) -> Result<()> {
     say(out, &mut text)
 }
 
+fn say(out: &mut dyn Write, text: &mut String) -> Result<()> {
+    let told = out.write_all(text.as_bytes());
+    text.clear();
+    told.map_err(|error| Error::Failed(format!("cannot tell the tour: {error}")))
+}
+
 fn new_folder() -> Result<PathBuf> {
     let base = std::env::temp_dir();
     (0..1000)
@@ -101,22 +104,32 @@ fn talk(
     arguments: &[&str],
     session: &[&str],
 ) -> Result<(Vec<String>, String)> {
-    let failed = |error: io::Error| Error::Failed(format!("the tour broke off: {error}"));
-    let mut child = Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .env("MCPREEL_SESSION", format!("tour-{}-{}", std::process::id(), arguments.join("-")))
-        .env_remove("MCPREEL_MODE")
-        .env_remove("MCP_CASSETTE_MODE")
+    let mut child = command(program, folder, arguments, &arguments.join("-"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(failed)?;
+        .map_err(|error| broken(&error))?;
     let pipes = child.stdin.take().zip(child.stdout.take());
     let received = pipes.map_or(Ok(Vec::new()), |(input, output)| converse(input, output, session));
-    let errors = rest_of(child).map_err(failed)?;
-    Ok((received.map_err(failed)?, errors))
+    let errors = rest_of(child).map_err(|error| broken(&error))?;
+    Ok((received.map_err(|error| broken(&error))?, errors))
+}
+
+/// This program in the folder, in a session of its own, whatever the user's environment says.
+fn command(program: &Path, folder: &Path, arguments: &[&str], session: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env("MCPREEL_SESSION", format!("tour-{}-{session}", std::process::id()))
+        .env_remove("MCPREEL_MODE")
+        .env_remove("MCP_CASSETTE_MODE");
+    command
+}
+
+fn broken(why: &dyn Display) -> Error {
+    Error::Failed(format!("the tour broke off: {why}"))
 }
 
 fn converse(mut input: ChildStdin, output: ChildStdout, session: &[&str]) -> io::Result<Vec<String>> {
