@@ -46,6 +46,7 @@ mod replay_writes;
 mod run;
 mod serve_legacy;
 mod serve_modern;
+mod serve_parameters;
 mod serve_rounds;
 mod settings;
 mod stalled_disk;

@@ -25,17 +25,14 @@ pub fn needs_name(method: &str) -> bool {
     matches!(method, "tools/call" | "prompts/get" | "resources/read")
 }
 
-/// The text that a value of [`NAME`] or `Mcp-Param-*` stands for: itself, or what its base64 sentinel encloses. `None`
-/// when that is damaged, or when the value is no visible ASCII.
+/// The text that a value of [`NAME`] or `Mcp-Param-*` stands for: itself, or what its base64 sentinel encloses, which has
+/// a beginning and an end. `None` when that is damaged, or when the value is no visible ASCII.
 #[must_use]
 pub fn decoded(value: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(value).ok().filter(|text| text.is_ascii())?;
-    match text.strip_prefix("=?base64?") {
+    match text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
         None => Some(Cow::Borrowed(text)),
-        Some(rest) => {
-            let bytes = STANDARD.decode(rest.strip_suffix("?=")?).ok()?;
-            String::from_utf8(bytes).ok().map(Cow::Owned)
-        }
+        Some(enclosed) => String::from_utf8(STANDARD.decode(enclosed).ok()?).ok().map(Cow::Owned),
     }
 }
 
@@ -51,7 +48,7 @@ mod tests {
             ("=?base64??=", Some("")),
             ("=?base64?w6k?=", None),
             ("=?base64?/w==?=", None),
-            ("=?base64?w6k=", None),
+            ("=?base64?w6k=", Some("=?base64?w6k=")),
             ("=?BASE64?w6k=?=", Some("=?BASE64?w6k=?=")),
             ("caf\u{e9}", None),
         ] {

@@ -2,6 +2,7 @@
 //! capability a server's request needs. Revisions 2024-11-05 to 2025-11-25 are called *legacy*, 2026-07-28 *modern*.
 
 pub mod headers;
+pub mod parameters;
 
 use std::sync::LazyLock;
 

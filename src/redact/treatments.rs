@@ -59,6 +59,12 @@ impl Treatments {
         }
     }
 
+    /// Whether redaction replaces the node or a part of it.
+    #[must_use]
+    pub fn covers(&self, node: usize) -> bool {
+        self.nodes.binary_search_by_key(&node, |entry| entry.0).is_ok()
+    }
+
     /// Whether everything is compared as it is.
     #[must_use]
     pub fn is_empty(&self) -> bool {

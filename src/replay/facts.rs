@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::tape::{Outcome, index_of};
 use crate::cassette::{Body, Record, Side};
-use crate::jsonrpc::message::Shape;
+use crate::jsonrpc::message::{Shape, member};
 use crate::jsonrpc::scan::Span;
-use crate::mcp::{self, Era};
+use crate::mcp::{self, Era, code};
 
 /// The exchange number of a message that came on the standalone stream of a legacy session, and on no exchange.
 pub const GET: u32 = u32::MAX;
@@ -163,6 +163,7 @@ impl Wire {
                 _ => {}
             }
         }
+        wire.challenges.extend(complaints(text, records, server));
         wire
     }
 
@@ -224,6 +225,38 @@ impl Wire {
             record.exchange
         }
     }
+}
+
+/// The exchanges in which a server missed header fields that repeat arguments. A client that does not know of them yet
+/// gets the list of tools and calls again (2026-07-28, transports, "Custom headers from tool parameters"); a replay
+/// looks at the fields itself, and a client that knows of them does not make the first call.
+fn complaints(text: &str, records: &[Record], server: u32) -> Vec<u32> {
+    let of_server = || records.iter().filter(|record| record.server == server && record.exchange != 0);
+    let complains = |record: &&Record| {
+        let view = record.view().filter(|_| record.from == Side::Server);
+        let code = view.and_then(|view| member(text, view.error?, "code"));
+        code.is_some_and(|code| code.of(text).parse() == Ok(code::HEADER_MISMATCH))
+    };
+    let complaints: HashSet<u32> = of_server().filter(complains).map(|record| record.exchange).collect();
+    if complaints.is_empty() {
+        return Vec::new();
+    }
+    let mut waiting: HashMap<(&str, &str), Vec<u32>> = HashMap::new();
+    let mut mended = Vec::new();
+    for record in of_server().filter(|record| record.from == Side::Client) {
+        let Some(view) = record.view().filter(|view| view.method_name(text) == "tools/call") else {
+            continue;
+        };
+        let part =
+            |name| view.params.and_then(|params| member(text, params, name)).map_or("", |span| span.of(text));
+        let call = (part("name"), part("arguments"));
+        if complaints.contains(&record.exchange) {
+            waiting.entry(call).or_default().push(record.exchange);
+        } else if let Some(before) = waiting.remove(&call) {
+            mended.extend(before);
+        }
+    }
+    mended
 }
 
 impl Facts {

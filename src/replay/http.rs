@@ -4,6 +4,7 @@
 //! comes back. `hub` is the player's side, `endpoint` and `reply` the connection's, `checks` decides what may be posted.
 
 pub mod checks;
+mod declared;
 mod endpoint;
 mod hub;
 pub mod ids;
@@ -22,6 +23,8 @@ use crate::error::{Error, Result};
 use crate::http::guard::Guard;
 use crate::http::server::{Request, Server};
 use crate::mcp::headers;
+use crate::redact;
+pub use declared::Declared;
 use endpoint::Endpoint;
 use hub::Hub;
 
@@ -54,12 +57,16 @@ pub struct Offer {
     pub faithful: bool,
     /// Revisions that were agreed on and that this program does not know.
     pub other_versions: Vec<String>,
+    /// The revisions of the modern requests.
+    pub modern_versions: Vec<String>,
+    /// Header fields that repeat arguments.
+    pub declared: Declared,
 }
 
 impl Offer {
-    /// What a tape has.
+    /// What a tape has that was recorded with these rules.
     #[must_use]
-    pub fn of(tape: &Tape) -> Self {
+    pub fn of(tape: &Tape, redaction: &redact::Rules) -> Self {
         let manners = tape.manners();
         let server = tape.head.servers.iter().find(|(name, _)| *name == tape.server);
         let agreed = server.map(|(_, server)| server.protocol.clone()).unwrap_or_default();
@@ -76,6 +83,8 @@ impl Offer {
                 .into_iter()
                 .filter(|version| !tape.modern_versions.contains(version))
                 .collect(),
+            modern_versions: tape.modern_versions.clone(),
+            declared: Declared::of(tape, redaction),
         }
     }
 

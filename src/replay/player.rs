@@ -492,7 +492,7 @@ impl Player {
     /// What HTTP clients may expect.
     #[must_use]
     pub fn offer(&self) -> super::http::Offer {
-        super::http::Offer::of(&self.tape)
+        super::http::Offer::of(&self.tape, self.rules.redaction())
     }
 
     /// The name of the server that is played.

@@ -68,7 +68,7 @@ pub fn sort(fields: &Headers, body: &[u8], offer: &Offer) -> Result<Incoming, Re
             }
             // A legacy server checks none of this, and is sent nothing modern but probes.
             if offer.modern {
-                check(fields, text, &view)?;
+                check(fields, text, &view, offer)?;
             }
             Ok(Incoming { era: Era::Modern, asks: true, ..incoming })
         }
@@ -93,7 +93,7 @@ pub fn sort(fields: &Headers, body: &[u8], offer: &Offer) -> Result<Incoming, Re
 }
 
 /// The checks of a modern request, in the order in which the known servers make them.
-fn check(fields: &Headers, text: &str, view: &View) -> Result<(), Refused> {
+fn check(fields: &Headers, text: &str, view: &View, offer: &Offer) -> Result<(), Refused> {
     let id = view.id.map_or("null", |id| id.of(text));
     let mismatch = |message: String| Err(Refused::new(400, id, code::HEADER_MISMATCH, &message));
     for (name, spelt) in [
@@ -128,13 +128,20 @@ fn check(fields: &Headers, text: &str, view: &View) -> Result<(), Refused> {
     }
     let target = mcp::target(&method, text, view);
     match (fields.get(headers::NAME), target) {
-        (None, Some(_)) if headers::needs_name(&method) => mismatch("Mcp-Name is missing".to_owned()),
+        (None, Some(_)) if headers::needs_name(&method) => {
+            return mismatch("Mcp-Name is missing".to_owned());
+        }
         (Some(header), Some(target)) if headers::decoded(header).as_deref() != Some(target.as_str()) => {
-            mismatch("Mcp-Name is not that of the body".to_owned())
+            return mismatch("Mcp-Name is not that of the body".to_owned());
         }
         // Where the body names nothing that must be there, the answer says so.
-        _ => Ok(()),
+        _ => {}
     }
+    // Another revision is refused as such.
+    if offer.modern_versions.iter().any(|known| string::is(version, known)) {
+        return offer.declared.check(fields, text, view).or_else(mismatch);
+    }
+    Ok(())
 }
 
 /// Whether the client takes a media type. Who says nothing takes all.
