@@ -14,7 +14,8 @@ use mcpreel::jsonrpc::pretty;
 use serde::Deserialize;
 
 use crate::support::Sandbox;
-use crate::support::http::Upstream;
+use crate::support::http::{LAST, Proxy, SSE, Upstream, Wire, chunk};
+use crate::support::recording::{Random, testdata_files};
 
 #[derive(Deserialize)]
 struct Event {
@@ -115,6 +116,22 @@ fn sorted(mut list: Vec<String>) -> Vec<String> {
     list
 }
 
+/// Sends a request of a sample, with its number in a header.
+fn send(proxy: &Proxy, request: &Message, nth: usize) -> Wire {
+    let mut wire = proxy.wire();
+    let head: Vec<String> = request
+        .head
+        .lines()
+        .map(|line| match line.to_ascii_lowercase().starts_with("host:") {
+            true => format!("Host: {}", proxy.address),
+            false => line.to_owned(),
+        })
+        .collect();
+    wire.write(format!("{}\r\nX-Nth: {nth}\r\n\r\n", head.join("\r\n")));
+    wire.write(&request.body);
+    wire
+}
+
 fn record(path: &Path) {
     let name = path.file_stem().unwrap().to_string_lossy().into_owned();
     let exchanges = Arc::new(exchanges(path));
@@ -129,17 +146,7 @@ fn record(path: &Path) {
     let sandbox = Sandbox::new();
     let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--no-default-redactions"]);
     for (nth, (request, answer)) in exchanges.iter().enumerate() {
-        let mut wire = proxy.wire();
-        let head: Vec<String> = request
-            .head
-            .lines()
-            .map(|line| match line.to_ascii_lowercase().starts_with("host:") {
-                true => format!("Host: {}", proxy.address),
-                false => line.to_owned(),
-            })
-            .collect();
-        wire.write(format!("{}\r\nX-Nth: {nth}\r\n\r\n", head.join("\r\n")));
-        wire.write(&request.body);
+        let mut wire = send(&proxy, request, nth);
         let got = if answer.complete {
             let got = wire.answer();
             Message { head: got.head, body: got.body, ..Message::default() }
@@ -174,12 +181,94 @@ fn record(path: &Path) {
     }
 }
 
+fn samples() -> Vec<PathBuf> {
+    let samples = testdata_files("wire-http");
+    assert!(samples.len() >= 10);
+    samples
+}
+
 #[test]
 fn r022_r025_exchanges_of_real_clients_pass_unchanged_and_are_kept() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/wire-http");
-    let mut samples: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    samples.sort();
-    assert!(samples.len() >= 10);
-    samples.iter().for_each(|sample| record(sample));
+    samples().iter().for_each(|sample| record(sample));
+}
+
+/// How often real streams are cut.
+const CUTS: usize = 10_000;
+
+/// The streams of the samples, with their requests.
+fn streams() -> Vec<(Message, Message)> {
+    let streams = samples().into_iter().flat_map(|sample| exchanges(&sample)).filter(|(_, answer)| {
+        answer.complete && answer.header("content-type").is_some_and(|kind| kind.contains("event-stream"))
+    });
+    let streams: Vec<_> = streams.collect();
+    assert!(streams.len() > 50, "{}", streams.len());
+    streams
+}
+
+/// Cuts bytes at so many places at random, some of which may be the same.
+fn pieces<'b>(bytes: &'b [u8], cuts: u64, random: &mut Random) -> Vec<&'b [u8]> {
+    let place = |random: &mut Random| usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap();
+    let mut places: Vec<usize> = (0..cuts).map(|_| place(random)).collect();
+    places.extend([0, bytes.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+}
+
+#[test]
+fn r024_real_streams_read_the_same_wherever_they_are_cut() {
+    let streams = streams();
+    let mut random = Random(0x5eed_0024);
+    for nth in 0..CUTS {
+        let (_, answer) = &streams[nth % streams.len()];
+        let (mut parser, mut events) = (Parser::new(), Vec::new());
+        let cuts = 1 + random.below(8);
+        for piece in pieces(&answer.body, cuts, &mut random) {
+            parser.push(piece, &mut events);
+        }
+        let rest = parser.finish();
+        events.extend(rest.event);
+        let said: Vec<String> = events.iter().filter_map(|event| json(event.data()?)).collect();
+        assert_eq!(said, answer.payloads(), "{nth}");
+        let mut raw: Vec<u8> = events.iter().flat_map(|event| event.raw().to_vec()).collect();
+        raw.extend(rest.tail);
+        assert_eq!(raw, answer.body, "{nth}");
+    }
+}
+
+#[test]
+fn r024_real_streams_pass_the_same_wherever_they_are_cut() {
+    let streams = streams();
+    let mut random = Random(0x5eed_0124);
+    // Each answer as its head and the pieces of its body, every one of which is written by itself.
+    let mut answers = Vec::new();
+    let mut cuts = 0;
+    while cuts < CUTS {
+        let (request, answer) = &streams[answers.len() % streams.len()];
+        let some = 16 + random.below(48);
+        cuts += usize::try_from(some).unwrap();
+        let framed: Vec<Vec<u8>> = pieces(&answer.body, some, &mut random)
+            .into_iter()
+            .filter(|piece| !piece.is_empty())
+            .map(chunk)
+            .collect();
+        answers.push((request, answer, framed));
+    }
+    let framed: Vec<Vec<Vec<u8>>> = answers.iter().map(|(.., framed)| framed.clone()).collect();
+    let upstream = Upstream::start(move |request, socket| {
+        let nth: usize = request.header("x-nth").unwrap().parse().unwrap();
+        socket.write_all(SSE.as_bytes()).unwrap();
+        framed[nth].iter().for_each(|piece| socket.write_all(piece).unwrap());
+        socket.write_all(LAST).is_ok()
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--no-default-redactions"]);
+    for (nth, (request, answer, _)) in answers.iter().enumerate() {
+        assert_eq!(send(&proxy, request, nth).answer().body, answer.body, "{nth}");
+    }
+    proxy.stop(0);
+    let cassette = Cassette::read(&sandbox.path.join("c.json")).unwrap();
+    let kept = cassette.records.iter().filter(|record| record.from == Side::Server);
+    let kept: Vec<String> = kept.filter_map(|record| cassette.payload(record).map(pretty::packed)).collect();
+    let said: Vec<String> = answers.iter().flat_map(|(_, answer, _)| answer.payloads()).collect();
+    assert_eq!(kept, said);
 }
