@@ -27,6 +27,7 @@ mod record_crash;
 mod record_endings;
 mod record_files;
 mod record_http;
+mod record_http_bodies;
 mod record_http_ends;
 mod record_http_streams;
 mod record_http_wire;

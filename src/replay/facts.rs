@@ -48,6 +48,8 @@ pub struct Facts {
     pub headers: Vec<(String, String)>,
     /// A body that is no JSON, as a string literal.
     pub body: Option<Span>,
+    /// That body is not UTF-8, and the literal holds it in base64.
+    pub encoded: bool,
     /// How it ended, when not by a complete answer.
     pub end: Option<End>,
     /// Its events had ids, so the client could come back for the rest.
@@ -65,6 +67,7 @@ impl Default for Facts {
             kind: Kind::Other(String::new()),
             headers: Vec::new(),
             body: None,
+            encoded: false,
             end: None,
             resumable: false,
             primed: false,
@@ -141,8 +144,8 @@ impl Wire {
             if let Some(http) = &http {
                 facts.read(http, record.view().is_some());
             }
-            if let Body::Text(span) = record.body {
-                facts.body = Some(span);
+            if let Body::Text(span) | Body::Base64(span) = record.body {
+                (facts.body, facts.encoded) = (Some(span), matches!(record.body, Body::Base64(_)));
             }
             facts.end = match more.end.as_deref() {
                 Some("cut") => Some(End::Cut),

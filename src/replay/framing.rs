@@ -1,6 +1,9 @@
 //! How the answer to a request goes out over HTTP: as it did when it was recorded, or, where it was recorded on a pipe,
 //! in the plainest way that loses nothing.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::facts::{Facts, Kind};
 use super::player::{Output, Player};
 use super::tape::{Exchange, Outcome, Step};
@@ -23,7 +26,7 @@ pub struct Framing {
     /// Such messages are left out: the answer is too large for an event.
     pub answer_only: bool,
     /// A body that is no message.
-    pub body: String,
+    pub body: Vec<u8>,
     /// The events had ids.
     pub resumable: bool,
     /// The first event was an id alone.
@@ -40,7 +43,7 @@ impl Default for Framing {
             headers: Vec::new(),
             inner: false,
             answer_only: false,
-            body: String::new(),
+            body: Vec::new(),
             resumable: false,
             primed: false,
             retry: None,
@@ -82,7 +85,11 @@ impl Player {
 
 fn recorded(facts: &Facts, inner: bool, outcome: Outcome, text: &str) -> Framing {
     let body = facts.body.filter(|_| outcome == Outcome::Bare);
-    let body = body.map(|body| string::decode(body.of(text)).into_owned()).unwrap_or_default();
+    let body = body.map(|body| string::decode(body.of(text))).unwrap_or_default();
+    let body = match facts.encoded {
+        true => STANDARD.decode(body.as_bytes()).unwrap_or_default(),
+        false => body.into_owned().into_bytes(),
+    };
     // A message was the whole body, so it was JSON, whatever the type says.
     let kind = match (&facts.kind, outcome) {
         (Kind::Other(_), Outcome::Answered) if inner => Kind::Sse,

@@ -279,12 +279,12 @@ impl<'c, 'o> Reply<'c, 'o> {
                         if !kind.is_empty() {
                             fields.push("Content-Type", kind.as_str());
                         }
-                        self.respond(status, &fields, framing.body.as_bytes())
+                        self.respond(status, &fields, &framing.body)
                     }
                     (Kind::Json, Some(status)) => {
                         add_recorded(&mut fields, &framing);
                         fields.push("Content-Type", "application/json");
-                        self.respond(status, &fields, framing.body.as_bytes())
+                        self.respond(status, &fields, &framing.body)
                     }
                     // It was cancelled, or the player is gone: a stream with nothing in it says that there is no answer.
                     _ if self.asked.accepts_sse => {
