@@ -144,10 +144,9 @@ impl Shared {
         }
     }
 
-    /// Says something without waiting for whoever reads it.
-    fn note(&self, text: String) {
-        let note = Arc::clone(&self.note);
-        let _ = thread::Builder::new().name("note".to_owned()).spawn(move || note(&text));
+    /// Says something: at once, so that what is said later comes later.
+    fn note(&self, text: &str) {
+        (self.note)(text);
     }
 
     fn touch(&self) {
@@ -240,7 +239,8 @@ impl Proxy {
             .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))
     }
 
-    /// Passes on and records until a signal comes or `until` holds.
+    /// Passes on and records until a signal comes or `until` holds. `note` is called by the threads that answer clients,
+    /// and is not to wait for whoever reads it.
     ///
     /// # Errors
     ///

@@ -212,7 +212,7 @@ impl<'a> Exchange<'a> {
     fn tell_unreachable(&self, why: &str) {
         let mut last = self.unreachable();
         if last.is_none() {
-            self.shared.note(format!("the server cannot be reached: {why}"));
+            self.shared.note(&format!("the server cannot be reached: {why}"));
         }
         *last = Some(why.to_owned());
     }
@@ -274,8 +274,7 @@ impl<'a> Exchange<'a> {
         if status == 401 && !shared.asked_for_authorization.swap(true, Ordering::SeqCst) {
             shared.note(
                 "the server asks for authorization; where the client's own sign-in does not come through \
-                 a proxy, --header-env Authorization=VARIABLE sends a credential"
-                    .to_owned(),
+                 a proxy, --header-env Authorization=VARIABLE sends a credential",
             );
         }
     }
