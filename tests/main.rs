@@ -30,6 +30,7 @@ mod record_http;
 mod record_http_bodies;
 mod record_http_ends;
 mod record_http_streams;
+mod record_http_tls;
 mod record_http_wire;
 mod record_leftovers;
 mod replay_batches;

@@ -22,6 +22,7 @@ use ureq::{Agent, BodyReader, RequestBuilder};
 
 use super::Headers;
 use super::guard::is_loopback;
+use super::handshake;
 use super::headers::is_sound;
 use crate::error::{Error, Result};
 
@@ -377,7 +378,9 @@ impl From<Failure> for SendError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Request(error) => Self::Request(error.to_string()),
-            Failure::Send(error) if is_unreachable(&error) => Self::Unreachable(error.to_string()),
+            Failure::Send(error) if is_unreachable(&error) => {
+                Self::Unreachable(handshake::explain(&error.to_string()))
+            }
             Failure::Send(error @ (ureq::Error::BadUri(_) | ureq::Error::Http(_))) => {
                 Self::Request(error.to_string())
             }

@@ -6,6 +6,7 @@
 pub mod chunked;
 pub mod client;
 pub mod guard;
+mod handshake;
 pub mod headers;
 pub mod server;
 pub mod sse;

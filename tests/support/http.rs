@@ -4,11 +4,11 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Client, Ended, LONG, Run, Sandbox, eventually};
+use super::{Client, Ended, LONG, Run, Sandbox, eventually, tls};
 
 /// A request as it came to a server.
 #[derive(Debug, Clone)]
@@ -52,25 +52,42 @@ impl Upstream {
         address: SocketAddr,
         handler: impl Fn(&Received, &mut TcpStream) -> bool + Send + Sync + 'static,
     ) -> Self {
+        Self::listen(address, move |mut socket, tell| answer_all(&mut socket, tell, &handler))
+    }
+
+    /// One behind TLS that shows this certificate of `testdata/tls`.
+    pub fn with_certificate(
+        name: &str,
+        handler: impl Fn(&Received, &mut tls::Stream) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let config = tls::config(name);
+        Self::listen("127.0.0.1:0".parse().unwrap(), move |socket, tell| {
+            let mut stream = tls::accept(&config, socket);
+            answer_all(&mut stream, tell, &handler);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        })
+    }
+
+    fn listen(
+        address: SocketAddr,
+        serve: impl Fn(TcpStream, &Sender<Received>) + Send + Sync + 'static,
+    ) -> Self {
         let listener = Arc::new(TcpListener::bind(address).unwrap());
         let address = listener.local_addr().unwrap();
         let (tell, received) = channel();
-        let (handler, accepting) = (Arc::new(handler), Arc::clone(&listener));
+        let (serve, accepting) = (Arc::new(serve), Arc::clone(&listener));
         let sockets = Arc::new(Mutex::new(Vec::new()));
         let open = Arc::clone(&sockets);
         std::thread::spawn(move || {
-            while let Ok((mut socket, _)) = accepting.accept() {
-                let (handler, tell) = (Arc::clone(&handler), tell.clone());
+            while let Ok((socket, _)) = accepting.accept() {
+                let (serve, tell) = (Arc::clone(&serve), tell.clone());
+                let ours = socket.try_clone().unwrap();
                 open.lock().unwrap().push(socket.try_clone().unwrap());
                 std::thread::spawn(move || {
                     socket.set_nodelay(true).unwrap();
-                    while let Some(request) = read_request(&mut socket) {
-                        let _ = tell.send(request.clone());
-                        if !handler(&request, &mut socket) {
-                            break;
-                        }
-                    }
-                    let _ = socket.shutdown(Shutdown::Both);
+                    serve(socket, &tell);
+                    let _ = ours.shutdown(Shutdown::Both);
                 });
             }
         });
@@ -131,7 +148,20 @@ pub fn reset(socket: &TcpStream) {
     rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO)).unwrap();
 }
 
-fn read_request(socket: &mut TcpStream) -> Option<Received> {
+fn answer_all<S: Read>(
+    stream: &mut S,
+    tell: &Sender<Received>,
+    handler: &impl Fn(&Received, &mut S) -> bool,
+) {
+    while let Some(request) = read_request(stream) {
+        let _ = tell.send(request.clone());
+        if !handler(&request, stream) {
+            break;
+        }
+    }
+}
+
+fn read_request(socket: &mut impl Read) -> Option<Received> {
     let mut bytes = Vec::new();
     let mut byte = [0];
     while !bytes.ends_with(b"\r\n\r\n") {

@@ -2,6 +2,7 @@
 
 pub mod http;
 pub mod replay;
+pub mod tls;
 pub mod web;
 
 use std::ffi::OsStr;
