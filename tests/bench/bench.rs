@@ -1,19 +1,24 @@
 //! `make bench`: how fast mcpreel is, from the outside, as a client sees it. See `run` beside this file.
 //!
-//! This program is also the servers that it records: `bench echo`, `bench drain` and `bench answer BYTES` are as bare
-//! as a server can be, so that what is measured is what stands between.
+//! This program is also the servers that it records: `bench echo`, `bench drain`, `bench answer BYTES` and `bench web
+//! BYTES` are as bare as a server can be, so that what is measured is what stands between.
 
 // A measurement that cannot be taken ends the run, and the table goes to standard output.
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing)]
 
 mod cassettes;
 mod client;
+mod http;
 mod load;
 mod record;
 mod replay;
 mod servers;
 mod start;
 mod table;
+#[path = "../support/tls.rs"]
+#[allow(unreachable_pub)]
+mod tls;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,6 +50,7 @@ fn main() -> ExitCode {
         ["echo"] => servers::echo(),
         ["drain"] => servers::drain(),
         ["answer", size] => servers::answer(size.parse().expect("a number of bytes")),
+        ["web", size] => web::answer(size.parse().expect("a number of bytes")),
         [program, theirs, wanted @ ..] => measure(program, theirs, wanted),
         _ => return ExitCode::from(2),
     }
@@ -63,11 +69,12 @@ fn measure(program: &str, theirs: &str, wanted: &[&str]) {
         folder,
     };
     let mut table = Table::default();
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 6] = [
         ("start", start::measure),
         ("replay", replay::measure),
         ("record", record::measure),
         ("load", load::measure),
+        ("http", http::measure),
         ("end", record::measure_end),
     ];
     for (name, part) in parts {

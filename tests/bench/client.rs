@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 pub(crate) const INITIALIZE: &str = concat!(
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","#,
     r#""capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#,
@@ -96,11 +98,38 @@ impl Peer {
 
     /// The most memory it has had, in bytes.
     pub(crate) fn peak_memory(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    /// The memory that it has now, in bytes.
+    pub(crate) fn resident_memory(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> usize {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<usize>().ok());
         kilobytes.unwrap_or(0) * 1024
+    }
+
+    /// A line of its output.
+    pub(crate) fn line(&mut self) -> String {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        let output = self.output.as_mut().expect("an output");
+        while !line.ends_with(b"\n") && output.read(&mut byte).is_ok_and(|length| length > 0) {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).expect("text")
+    }
+
+    /// Ends it by SIGTERM.
+    pub(crate) fn stop(self) {
+        let id = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        // It may have ended by itself.
+        let _ = kill_process(id, Signal::TERM);
+        self.end();
     }
 }
 

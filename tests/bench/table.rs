@@ -9,15 +9,22 @@ pub(crate) struct Sample(Vec<f64>);
 impl Sample {
     pub(crate) fn push(&mut self, value: f64) {
         self.0.push(value);
-        self.0.sort_by(f64::total_cmp);
+    }
+
+    /// What was measured last.
+    pub(crate) fn last(&self) -> f64 {
+        self.0.last().copied().unwrap_or(f64::NAN)
     }
 
     pub(crate) fn median(&self) -> f64 {
-        self.0.get(self.0.len() / 2).copied().unwrap_or(f64::NAN)
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
     fn range(&self) -> (f64, f64) {
-        (self.0.first().copied().unwrap_or(f64::NAN), self.0.last().copied().unwrap_or(f64::NAN))
+        let fold = |best: fn(f64, f64) -> f64| self.0.iter().copied().fold(f64::NAN, best);
+        (fold(f64::min), fold(f64::max))
     }
 }
 
