@@ -209,7 +209,7 @@ fn begin(replay: Replay<'_>, over: Over) -> Result<u8> {
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
         listen::announce(&server, http::PATH, &http, replay.voice)?;
-        let signal = http::serve(&mut player, server, guard, http.faithful, &caught, &|text| say(text))?;
+        let (player, signal) = http::serve(player, server, guard, http.faithful, &caught, say)?;
         return conclude(&player, Ended::Signal(signal), replay.session, &replay.matching);
     }
     let name = player.server().to_owned();

@@ -1,7 +1,10 @@
 //! Replay over HTTP: Streamable HTTP in both eras, and HTTP+SSE (2024-11-05), to any number of clients at once.
 //!
-//! One thread plays, as on a pipe; each connection has its own, which reads a request, hands it over, and writes what
-//! comes back. `hub` is the player's side, `endpoint` and `reply` the connection's, `checks` decides what may be posted.
+//! Each connection has a thread, which reads a request, has it played, and writes what comes of it. Playing is done under
+//! a lock by whoever has something for the player, since what is recorded is mostly there at once: a thread that plays
+//! would cost two switches between threads for every request, more than all the rest. The main thread plays what time
+//! brings. `stage` has the lock, `hub` is the player's side, `endpoint` and `reply` are the connection's, `checks` decides
+//! what may be posted.
 
 pub mod checks;
 mod declared;
@@ -9,13 +12,14 @@ mod endpoint;
 mod hub;
 pub mod ids;
 mod reply;
+mod stage;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, select, unbounded};
+use crossbeam_channel::{Receiver, select};
 
 use super::player::Player;
 use super::tape::Tape;
@@ -27,6 +31,7 @@ use crate::redact;
 pub use declared::Declared;
 use endpoint::Endpoint;
 use hub::Hub;
+use stage::Stage;
 
 /// The path of the endpoint.
 pub const PATH: &str = "/mcp";
@@ -99,50 +104,41 @@ impl Offer {
     }
 }
 
-/// Plays to the clients of `server` until a signal comes, and returns its number. With `faithful`, legacy streams break
-/// off where the recorded ones did, and clients come back for the rest.
+/// Plays to the clients of `server` until a signal comes, and returns its number with the player. With `faithful`, legacy
+/// streams break off where the recorded ones did, and clients come back for the rest. `note` is not to wait for anyone.
 ///
 /// # Errors
 ///
-/// When no thread can be started.
+/// When no thread can be started, or playing failed in a way that it should not.
 pub fn serve(
-    player: &mut Player,
+    player: Player,
     server: Server,
     guard: Guard,
     faithful: bool,
     signals: &Receiver<i32>,
-    note: &dyn Fn(&str),
-) -> Result<i32> {
+    note: impl Fn(&str) + Send + 'static,
+) -> Result<(Player, i32)> {
     let offer = Arc::new(Offer { faithful, ..player.offer() });
-    let (commands, inbox) = unbounded();
+    let (stage, woken) = Stage::new(Hub::new(player, Arc::clone(&offer), Box::new(note)));
+    let stage = Arc::new(stage);
     let stopper = server.stopper();
-    let endpoint = Endpoint { offer: Arc::clone(&offer), guard, commands, carriers: AtomicU64::new(0) };
+    let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), carriers: AtomicU64::new(0) };
     let handler = Arc::new(move |request: Request<'_>| endpoint.handle(request));
     thread::Builder::new()
         .name("http-accept".to_owned())
         .spawn(move || server.run(&handler))
         .map_err(|source| Error::Io { doing: "start a thread for", path: "replay".into(), source })?;
-    let started = Instant::now();
-    let now = || u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let mut hub = Hub::new(player, offer);
     let signal = loop {
-        let wait = hub
-            .next_deadline()
-            .map_or(Duration::from_hours(1), |at| Duration::from_micros(at.saturating_sub(now())));
+        let wait = stage.until_due().unwrap_or(Duration::from_hours(1));
         select! {
-            recv(inbox) -> command => match command {
-                Ok(command) => hub.take(command, now()),
-                Err(_) => break 0,
-            },
+            recv(woken) -> _ => {}
             recv(signals) -> signal => break signal.unwrap_or_default(),
             default(wait) => {}
         }
-        hub.tick(now());
-        hub.pass_on(note);
+        stage.tick();
     };
-    hub.end(now(), note);
-    // What still comes in finds nobody.
-    drop(inbox);
+    let player = stage.end();
     stopper.stop(GRACE);
-    Ok(signal)
+    let failed = || Error::Failed("the replay broke off: a request could not be played".to_owned());
+    Ok((player.ok_or_else(failed)?, signal))
 }

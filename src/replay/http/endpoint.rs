@@ -9,16 +9,17 @@ use crossbeam_channel::{Sender, unbounded};
 use super::checks::{self, Refused, accepts};
 use super::hub::{Command, Event};
 use super::reply::{Asked, Reply, session_of};
+use super::stage::Stage;
 use super::{OLD_POST, OLD_STREAM, Offer};
 use crate::http::Headers;
 use crate::http::guard::Guard;
-use crate::http::server::{Request, Watch};
+use crate::http::server::Request;
 use crate::mcp::{Era, code, headers};
 
 pub(super) struct Endpoint {
     pub(super) offer: Arc<Offer>,
     pub(super) guard: Guard,
-    pub(super) commands: Sender<Command>,
+    pub(super) stage: Arc<Stage>,
     pub(super) carriers: AtomicU64,
 }
 
@@ -102,14 +103,39 @@ impl Endpoint {
         self.carriers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Tells the player, and the thread that writes, when the client has left.
-    fn watch(&self, request: &Request<'_>, carrier: u64, events: &Sender<Vec<Event>>) -> Option<Watch> {
-        let (commands, events) = (self.commands.clone(), events.clone());
+    /// Has a command of a carrier played and sends what comes of it. A client that leaves meanwhile is the player's to
+    /// know, and so is one that does not take its answer to the end: the player need not go on for it.
+    fn play(
+        &self,
+        mut reply: Reply<'_, '_>,
+        carrier: u64,
+        command: impl FnOnce(Sender<Vec<Event>>) -> Command,
+    ) -> io::Result<()> {
+        let (events, incoming) = unbounded();
+        let (stage, writer) = (Arc::clone(&self.stage), events.clone());
+        if !self.stage.take(command(events)) {
+            let _ = writer.send(vec![Event::Closing]);
+        }
         let gone = move || {
-            let _ = commands.send(Command::Left { carrier });
-            let _ = events.send(vec![Event::Gone]);
+            stage.take(Command::Left { carrier });
+            let _ = writer.send(vec![Event::Gone]);
         };
-        request.watch(gone).ok()
+        let played = reply.play(&incoming, gone);
+        if played.is_err() {
+            self.stage.take(Command::Left { carrier });
+        }
+        played
+    }
+
+    /// The same with a command that is answered at once.
+    fn play_at_once(
+        &self,
+        mut reply: Reply<'_, '_>,
+        command: impl FnOnce(Sender<Vec<Event>>) -> Command,
+    ) -> io::Result<()> {
+        let (events, incoming) = unbounded();
+        self.stage.take(command(events));
+        reply.play(&incoming, || {})
     }
 
     fn post(&self, mut request: Request<'_>, common: Headers) -> io::Result<()> {
@@ -136,17 +162,8 @@ impl Endpoint {
         }
         (asked.era, asked.batch) = (incoming.era, incoming.batch);
         let (carrier, session) = (self.carrier(), session_of(request.headers()));
-        let (events, incoming_events) = unbounded();
-        let watch = incoming.asks.then(|| self.watch(&request, carrier, &events));
-        let _ = self.commands.send(Command::Post { carrier, session, incoming, body, events });
-        let ended = Reply::new(request, &self.offer, asked, common).play(&incoming_events);
-        drop(watch);
-        self.ended(carrier, ended)
-    }
-
-    /// What could not be written to its end will not be: the player need not go on for it.
-    fn ended(&self, carrier: u64, ended: io::Result<()>) -> io::Result<()> {
-        ended.inspect_err(|_| drop(self.commands.send(Command::Left { carrier })))
+        let reply = Reply::new(request, &self.offer, asked, common);
+        self.play(reply, carrier, |events| Command::Post { carrier, session, incoming, body, events })
     }
 
     fn get(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
@@ -160,12 +177,12 @@ impl Endpoint {
         }
         let (carrier, session) = (self.carrier(), session_of(fields));
         let last = fields.text(headers::LAST_EVENT).map(str::to_owned);
-        let (events, incoming) = unbounded();
-        let watch = self.watch(&request, carrier, &events);
-        let _ = self.commands.send(Command::Open { carrier, session, last, events });
-        let ended = self.answer(request, common).play(&incoming);
-        drop(watch);
-        self.ended(carrier, ended)
+        self.play(self.answer(request, common), carrier, |events| Command::Open {
+            carrier,
+            session,
+            last,
+            events,
+        })
     }
 
     fn delete(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
@@ -173,20 +190,13 @@ impl Endpoint {
         if !self.offer.legacy || modern.is_some_and(|version| !self.offer.is_legacy(version)) {
             return self.status(request, common, 405);
         }
-        let (events, incoming) = unbounded();
         let session = session_of(request.headers());
-        let _ = self.commands.send(Command::Delete { session, events });
-        self.answer(request, common).play(&incoming)
+        self.play_at_once(self.answer(request, common), |events| Command::Delete { session, events })
     }
 
     fn open_old(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
         let carrier = self.carrier();
-        let (events, incoming) = unbounded();
-        let watch = self.watch(&request, carrier, &events);
-        let _ = self.commands.send(Command::OpenOld { carrier, events });
-        let ended = self.answer(request, common).play(&incoming);
-        drop(watch);
-        self.ended(carrier, ended)
+        self.play(self.answer(request, common), carrier, |events| Command::OpenOld { carrier, events })
     }
 
     fn post_old(&self, mut request: Request<'_>, common: Headers) -> io::Result<()> {
@@ -203,8 +213,6 @@ impl Endpoint {
                 return Ok(());
             }
         };
-        let (events, incoming) = unbounded();
-        let _ = self.commands.send(Command::PostOld { session, body, events });
-        self.answer(request, common).play(&incoming)
+        self.play_at_once(self.answer(request, common), |events| Command::PostOld { session, body, events })
     }
 }

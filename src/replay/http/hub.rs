@@ -1,4 +1,4 @@
-//! The player's side: one thread that plays, and knows which session and which open request each message goes to.
+//! The player's side: knows which session and which open request each message goes to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -121,9 +121,11 @@ struct Waiter {
     opens: bool,
 }
 
-pub(super) struct Hub<'p> {
-    player: &'p mut Player,
+pub(super) struct Hub {
+    player: Player,
     offer: Arc<Offer>,
+    /// What the user is told.
+    note: Box<dyn Fn(&str) + Send>,
     ids: HashMap<String, usize>,
     lives: HashMap<usize, Live>,
     waiters: HashMap<u64, Waiter>,
@@ -136,11 +138,12 @@ pub(super) struct Hub<'p> {
     counters: Arc<[AtomicUsize; 2]>,
 }
 
-impl<'p> Hub<'p> {
-    pub(super) fn new(player: &'p mut Player, offer: Arc<Offer>) -> Self {
+impl Hub {
+    pub(super) fn new(player: Player, offer: Arc<Offer>, note: Box<dyn Fn(&str) + Send>) -> Self {
         Self {
             player,
             offer,
+            note,
             ids: HashMap::new(),
             lives: HashMap::new(),
             waiters: HashMap::new(),
@@ -149,6 +152,10 @@ impl<'p> Hub<'p> {
             anonymous: None,
             counters: Arc::default(),
         }
+    }
+
+    pub(super) fn into_player(self) -> Player {
+        self.player
     }
 
     pub(super) fn next_deadline(&self) -> Option<u64> {
@@ -333,12 +340,12 @@ impl<'p> Hub<'p> {
     }
 
     /// Hands what the player decided to the connections and to the user.
-    pub(super) fn pass_on(&mut self, note: &dyn Fn(&str)) {
+    pub(super) fn pass_on(&mut self) {
         let outputs: Vec<Output> = self.player.outputs().collect();
         let mut sent: BTreeMap<u64, (Events, Vec<Event>)> = BTreeMap::new();
         for output in outputs {
             match output {
-                Output::Note(text) => note(&text),
+                Output::Note(text) => (self.note)(&text),
                 Output::Begins { carrier, framing } => {
                     self.begin(&mut sent, carrier, framing);
                 }
@@ -384,7 +391,7 @@ impl<'p> Hub<'p> {
                         self.waiters.remove(&carrier);
                     }
                     self.forget(session);
-                    note("the recorded server ended here: the session and its open requests end");
+                    (self.note)("the recorded server ended here: the session and its open requests end");
                 }
             }
         }
@@ -435,11 +442,11 @@ impl<'p> Hub<'p> {
     }
 
     /// The replay ends: what is due goes out, and then all answers end.
-    pub(super) fn end(&mut self, now: u64, note: &dyn Fn(&str)) {
+    pub(super) fn end(&mut self, now: u64) {
         let mut sessions: Vec<usize> = self.lives.keys().copied().chain(self.modern).collect();
         sessions.sort_unstable();
         sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
-        self.pass_on(note);
+        self.pass_on();
         let streams = self.lives.values().filter_map(|live| live.stream.as_ref().map(|(_, events)| events));
         let followers = self.logs.values().filter_map(|log| log.follower.as_ref());
         let waiting = self.waiters.values().map(|waiter| &waiter.events);

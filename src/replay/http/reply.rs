@@ -4,13 +4,13 @@
 use std::io;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 
 use super::Offer;
 use super::checks::Refused;
 use super::hub::Event;
 use crate::http::Headers;
-use crate::http::server::{Request, Stream};
+use crate::http::server::{Request, Stream, Watch};
 use crate::http::sse::{KEEP_ALIVE, Outgoing};
 use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::{Span, elements};
@@ -79,18 +79,33 @@ impl<'c, 'o> Reply<'c, 'o> {
         self.respond(status, &Headers::new().with("Content-Type", "application/json"), text.as_bytes())
     }
 
-    /// Sends what comes until the answer is complete, or the client or the player is gone.
-    pub(super) fn play(&mut self, events: &Receiver<Vec<Event>>) -> io::Result<()> {
+    /// Sends what comes until the answer is complete, or the client or the player is gone. `gone` is called when the
+    /// client leaves while something has to be waited for.
+    pub(super) fn play(
+        &mut self,
+        events: &Receiver<Vec<Event>>,
+        gone: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let mut gone = Some(gone);
+        // Two calls into the system: not for what is there already.
+        let mut watch = None;
         loop {
-            let list = match events.recv_timeout(IDLE) {
+            let list = match events.try_recv() {
                 Ok(list) => list,
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Out::Begun(stream) = &mut self.out {
-                        stream.send(KEEP_ALIVE)?;
+                Err(TryRecvError::Disconnected) => return self.finish(),
+                Err(TryRecvError::Empty) => {
+                    watch = watch.or_else(|| self.watch(gone.take()?));
+                    match events.recv_timeout(IDLE) {
+                        Ok(list) => list,
+                        Err(RecvTimeoutError::Timeout) => {
+                            if let Out::Begun(stream) = &mut self.out {
+                                stream.send(KEEP_ALIVE)?;
+                            }
+                            continue;
+                        }
+                        Err(RecvTimeoutError::Disconnected) => return self.finish(),
                     }
-                    continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => return self.finish(),
             };
             for event in list {
                 if self.take(event)? == Next::End {
@@ -102,6 +117,14 @@ impl<'c, 'o> Reply<'c, 'o> {
             if streams && matches!(self.out, Out::Waiting(_)) && self.asked.accepts_sse {
                 self.begin()?;
             }
+        }
+    }
+
+    fn watch(&self, gone: impl FnOnce() + Send + 'static) -> Option<Watch> {
+        match &self.out {
+            Out::Waiting(request) => request.watch(gone).ok(),
+            Out::Begun(stream) => stream.watch(gone).ok(),
+            Out::Done => None,
         }
     }
 

@@ -1,0 +1,76 @@
+//! Where all threads meet the player: one at a time.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::hub::{Command, Hub};
+use crate::replay::player::Player;
+
+/// The player's side behind its lock. What goes to connections is in their channels when the lock is given back.
+pub(super) struct Stage {
+    /// Until the end. Poisoned, it is as good as over.
+    hub: Mutex<Option<Hub>>,
+    started: Instant,
+    /// Wakes the thread that plays what time brings.
+    wake: Sender<()>,
+}
+
+impl Stage {
+    /// A stage, and what tells that [`Stage::until_due`] has become shorter.
+    pub(super) fn new(hub: Hub) -> (Self, Receiver<()>) {
+        let (wake, woken) = bounded(1);
+        (Self { hub: Mutex::new(Some(hub)), started: Instant::now(), wake }, woken)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Has a command played; `false` when the replay is over.
+    pub(super) fn take(&self, command: Command) -> bool {
+        let sooner = self.with(|hub, now| {
+            let due = hub.next_deadline();
+            hub.take(command, now);
+            hub.tick(now);
+            hub.pass_on();
+            hub.next_deadline().is_some_and(|at| due.is_none_or(|due| at < due))
+        });
+        if sooner == Some(true) {
+            // One that is on its way is enough.
+            let _ = self.wake.try_send(());
+        }
+        sooner.is_some()
+    }
+
+    /// Plays what is due.
+    pub(super) fn tick(&self) {
+        self.with(|hub, now| {
+            hub.tick(now);
+            hub.pass_on();
+        });
+    }
+
+    /// How long nothing is due; `None`: for ever.
+    pub(super) fn until_due(&self) -> Option<Duration> {
+        let at = self.with(|hub, _| hub.next_deadline())??;
+        Some(Duration::from_micros(at.saturating_sub(self.now())))
+    }
+
+    fn with<T>(&self, play: impl FnOnce(&mut Hub, u64) -> T) -> Option<T> {
+        let mut hub = self.hub.lock().ok()?;
+        // Looked at under the lock: time does not go backwards for the player.
+        let now = self.now();
+        hub.as_mut().map(|hub| play(hub, now))
+    }
+
+    /// Ends all answers and sessions, and gives the player back. What still comes in finds nobody. `None` if a request
+    /// made it panic.
+    pub(super) fn end(&self) -> Option<Player> {
+        let now = self.now();
+        let mut hub = self.hub.lock().ok()?.take()?;
+        hub.end(now);
+        Some(hub.into_player())
+    }
+}
