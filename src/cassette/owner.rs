@@ -117,6 +117,14 @@ impl Owner {
         session.map_or_else(|| of_client(&System, std::process::id(), own_args), Self::session)
     }
 
+    /// The process that asks.
+    #[must_use]
+    pub fn this_process() -> Self {
+        let pid = std::process::id();
+        let start_time = System.process(pid).map_or(0, |process| process.start_time);
+        Self::Process { pid, start_time }
+    }
+
     /// A named session, as `ID` or `ID@PID`.
     #[must_use]
     pub fn session(name: &str) -> Self {
@@ -143,6 +151,15 @@ impl Owner {
             Self::Process { pid, start_time } => {
                 processes.process(*pid).is_some_and(|process| process.start_time == *start_time)
             }
+        }
+    }
+
+    /// The name of a named session, without the process.
+    #[must_use]
+    pub fn session_name(&self) -> Option<&str> {
+        match self {
+            Self::Session { id, .. } => Some(id),
+            Self::Process { .. } => None,
         }
     }
 

@@ -1,5 +1,5 @@
 //! What one user's mcpreel processes remember of each other between two recorders or two replays: which owner made a
-//! cassette, and how many replay sessions an owner has started.
+//! cassette, how many replay sessions an owner has started, and what its replays have left unused ([`uses`]).
 //!
 //! It is kept outside the project, in a folder of the user ([`system::state_folder`]), one small file per cassette
 //! named after a hash of the cassette's absolute path. Each file is locked while it is read and changed, and is
@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::lock;
 use super::owner::Owner;
 use super::owner::system::{self, FileId};
+
+pub mod uses;
 
 /// How many names are tried for a cassette whose hash is that of another one.
 const NAMES: u32 = 8;
@@ -43,6 +45,8 @@ struct Entry {
     made: Option<Made>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     replays: Vec<Count>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    uses: Vec<uses::Uses>,
 }
 
 /// Who made the cassette, and which file that was: one that was put in its place since belongs to nobody.
@@ -127,9 +131,10 @@ impl State {
         }
         let ended = self.change(cassette, |entry| {
             let made = entry.made.take_if(|made| named(&made.owner)).is_some();
-            let before = entry.replays.len();
+            let before = entry.replays.len() + entry.uses.len();
             entry.replays.retain(|count| !named(&count.owner));
-            made || entry.replays.len() < before
+            entry.uses.retain(|uses| !named(&uses.owner));
+            made || entry.replays.len() + entry.uses.len() < before
         });
         ended.unwrap_or(false)
     }
@@ -156,7 +161,7 @@ impl State {
             entry.cassette = name.into_owned();
             entry.drop_stale(cassette);
             let answer = edit(&mut entry);
-            if entry.made.is_none() && entry.replays.is_empty() {
+            if entry.made.is_none() && entry.replays.is_empty() && entry.uses.is_empty() {
                 fs::remove_file(&path)?;
             } else {
                 let text = serde_json::to_string(&entry)?;
@@ -174,6 +179,8 @@ impl Entry {
     fn drop_stale(&mut self, cassette: &Path) {
         let alive = |owner: &str| Owner::parse(owner).is_some_and(|owner| owner.is_alive());
         self.replays.retain(|count| alive(&count.owner));
+        self.uses.retain(|uses| alive(&uses.owner));
+        self.uses.iter_mut().for_each(|uses| uses.playing.retain(|process| alive(process)));
         self.made.take_if(|made| !alive(&made.owner) || FileId::at(cassette) != Some(made.file));
     }
 }
