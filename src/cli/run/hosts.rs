@@ -155,7 +155,7 @@ impl Hosting<'_> {
             matching: self.common.matching(),
             voice: self.common.voice(),
         };
-        let mut player = player(&what)?;
+        let player = player(&what)?;
         let matching = what.matching;
         let (listener, guard) = listen::bind(&Http::default())?;
         let url = format!("http://{}{}", listener.address(), replay::http::PATH);
@@ -163,11 +163,13 @@ impl Hosting<'_> {
         let session = self.session.to_owned();
         let name = server.name.clone();
         let thread = started(&server.name, move || {
-            let said = |text: &str| say(&format!("{name}: {text}"));
-            let ended = replay::http::serve(&mut player, listener, guard, false, &stopped, &said)
-                .and_then(|signal| conclude(&player, Ended::Signal(signal), Some(session), &matching));
+            let said = name.clone();
+            let note = move |text: &str| say(&format!("{said}: {text}"));
+            let ended = replay::http::serve(player, listener, guard, false, &stopped, note).and_then(
+                |(player, signal)| conclude(&player, Ended::Signal(signal), Some(session), &matching),
+            );
             if let Err(error) = ended {
-                said(&error.to_string());
+                say(&format!("{name}: {error}"));
             }
         })?;
         Ok(Host { url, kept, stop: Stop::Signal(stop), thread })

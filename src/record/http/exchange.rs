@@ -337,7 +337,7 @@ impl<'a> Exchange<'a> {
         if kept.limit == 0 && keeps == LARGEST_KEPT {
             self.record(facts, None, false);
             self.end(End::NotKept);
-            self.shared.note(format!(
+            self.shared.note(&format!(
                 "an answer of more than {} MiB was passed on and is not in the cassette; a replay of its request is a miss",
                 LARGEST_KEPT >> 20
             ));
