@@ -101,16 +101,17 @@ fn golden_command_reference() {
     );
     let overview = sandbox.mcpreel(["--help"]).run().expect(0).stdout();
     text += &format!("\n```text\n{}\n```\n", overview.trim());
-    for command in ["use", "run", "record", "serve", "inspect", "convert", "recover", "end", "demo"] {
+    for command in ["use", "run", "record", "serve", "inspect", "convert", "recover", "report", "end", "demo"]
+    {
         let help = sandbox.mcpreel([command, "--help"]).run().expect(0).stdout();
         text += &format!("\n## {command}\n\n```text\n{}\n```\n", help.trim());
     }
     text += concat!(
         "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
         "| 0 | done, nothing to report |\n",
-        "| 1 | it could not be done: a file cannot be read or written, or nothing was captured |\n",
+        "| 1 | it could not be done: a file cannot be read or written, nothing was captured, or a report is cut off |\n",
         "| 2 | wrong usage, unreadable or newer input |\n",
-        "| 3 | replay: something was asked that was not recorded, or `--require-all-used` was not met |\n",
+        "| 3 | replay, `report`: something was asked that was not recorded, or `--require-all-used` was not met |\n",
         "| 6 | another recording owns the cassette |\n",
         "| 125 | `record`, `use`, `run`: mcpreel itself failed |\n",
         "| 126, 127 | `record`, `use`, `run`: the command cannot be run, or was not found |\n",

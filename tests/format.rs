@@ -39,12 +39,12 @@ fn read(path: &Path, text: &str) -> Cassette {
 }
 
 /// Checks values of our own reader, which holds any number and any string, against the keywords that our schema uses.
-struct Validator<'s> {
-    schema: &'s Value,
+pub(crate) struct Validator<'s> {
+    pub(crate) schema: &'s Value,
 }
 
 impl Validator<'_> {
-    fn check(&self, text: &str) -> Vec<String> {
+    pub(crate) fn check(&self, text: &str) -> Vec<String> {
         let tree = Tree::of(text).unwrap();
         let mut faults = Vec::new();
         self.node(&tree, 0, self.schema, &mut faults);

@@ -45,6 +45,7 @@ mod replay_rounds;
 mod replay_sessions;
 mod replay_tasks;
 mod replay_writes;
+mod report;
 mod run;
 mod serve_legacy;
 mod serve_modern;

@@ -258,7 +258,8 @@ fn r052_the_replay_ends_with_its_input_a_signal_or_its_reader() {
             client.end(code);
             let report = sandbox.read("r.jsonl");
             let last = report.lines().last().unwrap();
-            assert!(last.ends_with(&format!(r#""ended":"signal {signal}"}}"#)), "{last}");
+            assert!(last.contains(&format!(r#""ended":"signal {signal}","#)), "{last}");
+            assert!(last.ends_with(&format!(r#""exit":{code}}}"#)), "{last}");
             assert_eq!(last.contains(r#""misses":[]"#), code == 0, "{last}");
         }
     }

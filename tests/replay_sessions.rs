@@ -24,11 +24,13 @@ fn the_report_says_what_happened() {
     client.ask(&request("3", "logging/setLevel", r#"{"level":"info"}"#));
     client.ask(&call("4", "asks", "{}"));
     client.close(3);
+    let text = sandbox.read("r.jsonl");
+    assert!(text.starts_with(r#"{"mcpreel_report":1,"session":"run-1","cassette":""#), "{text}");
     assert_eq!(
-        sandbox.read("r.jsonl"),
+        &text[text.find("\"server\"").unwrap()..],
         concat!(
-            r#"{"mcpreel_report":1,"session":"run-1","server":"demo","hits":3,"repeats":1,"misses":[{"method":"tools/call","name":"t","nearest":{"message":3,"differs":[{"path":"/params/arguments/q","recorded":1,"live":2}]},"hint":"if the difference does not matter, --ignore /params/arguments/q; else record again"}],"#,
-            r#""unrecorded":["logging/setLevel \"info\""],"unused":[{"message":3,"method":"tools/call","name":"t"},{"message":11,"method":"tools/call","name":"never"}],"pending":["roots/list"],"warnings":[],"ended":"end of input"}"#,
+            r#""server":"demo","transport":"stdio","hits":3,"repeats":1,"misses":[{"method":"tools/call","name":"t","why":"no recorded answer for tools/call \"t\"","nearest":{"message":3,"differs":[{"path":"/params/arguments/q","recorded":1,"live":2}]},"hint":"if the difference does not matter, --ignore /params/arguments/q; else record again"}],"#,
+            r#""unrecorded":["logging/setLevel \"info\""],"unused":[{"message":3,"method":"tools/call","name":"t"},{"message":11,"method":"tools/call","name":"never"}],"pending":["roots/list"],"warnings":[],"ended":"end of input","require_all_used":false,"exit":3}"#,
             "\n"
         )
     );

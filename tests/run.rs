@@ -136,9 +136,25 @@ fn four_servers_make_one_cassette_and_the_agent_meets_them_again_when_they_are_g
     }
     let missed = run(&sandbox, &[], &["--say", "one", "--say", "other"]).run().expect(3);
     for name in ["files", "mail", "notes", "tracker"] {
-        let line = format!("mcpreel: {name}: no recorded answer for tools/call echo\n");
+        let line =
+            format!("mcpreel: {name}: no recorded answer for tools/call \"echo\"; nearest is message ");
         assert!(missed.stderr().contains(&line), "{}", missed.stderr());
     }
+    // What the agent leaves out only counts where that is wanted.
+    let part = ["--say", "one", "--say", "two", "--only", "mail"];
+    run(&sandbox, &[], &part).run().expect(0);
+    run(&sandbox, &["--require-all-used"], &said).run().expect(0);
+    let unused = run(&sandbox, &["-q", "--require-all-used"], &part).run().expect(3).stderr();
+    for line in [
+        "mcpreel: files: none of its 3 recorded tool calls was used\n",
+        "mcpreel: notes: none of its 3 recorded tool calls was used\n",
+        "mcpreel: mail: message ",
+        "mcpreel: tracker: message ",
+    ] {
+        assert!(unused.contains(line), "{unused}");
+    }
+    assert_eq!(unused.matches(", tools/call \"echo\", was not used\n").count(), 1 + 3, "{unused}");
+    assert_eq!(unused.lines().count(), 6, "{unused}");
     // The agent's own failure goes before.
     run(&sandbox, &[], &["--say", "other", "--status", "7"]).run().expect(7);
 }

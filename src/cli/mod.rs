@@ -11,12 +11,14 @@ pub mod listen;
 pub mod options;
 pub mod record;
 pub mod recover;
+pub mod report;
 pub mod run;
 pub mod serve;
 pub mod settings;
 mod stderr;
 pub mod upstream;
 pub mod use_;
+pub mod uses;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -46,6 +48,7 @@ enum Command {
     Inspect(inspect::Inspect),
     Convert(convert::Convert),
     Recover(recover::Recover),
+    Report(report::Report),
     End(end::End),
     Demo(demo::Demo),
 }
@@ -106,6 +109,7 @@ fn start(
             command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
         }
         Command::Recover(command) => recover::run(&command),
+        Command::Report(command) => command.run(&mut std::io::stdout().lock()),
         Command::End(command) => end::run(&command),
         Command::Demo(command) => demo::run(&command),
     }

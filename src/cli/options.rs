@@ -1,13 +1,14 @@
 //! What several commands share: notes, server names, sessions, and the options of a replay.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::listen::{self, Http};
+use super::report::file;
 use super::say;
+use super::uses::Uses;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::CassetteOnDisk;
 use crate::cassette::state::State;
@@ -24,6 +25,9 @@ use crate::replay::stdio::{self, Ended};
 use crate::replay::tape::Tape;
 use crate::replay::{inputs::InputPolicy, key::Rules};
 use crate::stdio::signals;
+
+/// How the report of a replay that could not begin says so.
+pub const NOT_BEGUN: &str = "not begun: ";
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug)]
@@ -127,14 +131,15 @@ pub fn load(path: &Path, source: &CassetteOnDisk) -> Result<Cassette> {
 }
 
 /// Replays a cassette on standard input and output and returns the exit status.
-pub fn replay(replay: Replay<'_>) -> Result<u8> {
+pub fn replay(replay: &Replay<'_>) -> Result<u8> {
     replay_over(replay, Over::Stdio)
 }
 
-/// A player for clients that come over HTTP. A server that is not in the cassette was not asked for anything: whatever
-/// it is asked now is a miss.
-pub fn player(replay: &Replay<'_>) -> Result<Player> {
+/// A player for clients that come over HTTP, and what a report has to say of its cassette. A server that is not in the
+/// cassette was not asked for anything: whatever it is asked now is a miss.
+pub fn player(replay: &Replay<'_>) -> Result<(Player, Vec<String>)> {
     let mut cassette = read(replay)?;
+    let warnings = cassette.warnings.clone();
     let wanted = replay.server.as_ref().filter(|(wanted, _)| !cassette.head.names().contains(wanted));
     let server = match wanted {
         Some((wanted, _)) => {
@@ -143,7 +148,7 @@ pub fn player(replay: &Replay<'_>) -> Result<Player> {
         }
         None => choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?,
     };
-    player_of(replay, cassette, server, true)
+    Ok((player_of(replay, cassette, server, true)?, warnings))
 }
 
 fn read(replay: &Replay<'_>) -> Result<Cassette> {
@@ -177,23 +182,35 @@ fn player_of(replay: &Replay<'_>, cassette: Cassette, server: u32, http: bool) -
 }
 
 /// Replays a cassette and returns the exit status. A replay that cannot begin is in the report too.
-pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
-    let report = replay.matching.report.clone();
-    let mut failed = Report {
-        session: replay.session.clone(),
-        server: replay.server.clone().map(|(name, _)| name).unwrap_or_default(),
-        ..Report::default()
-    };
+pub fn replay_over(replay: &Replay<'_>, over: Over) -> Result<u8> {
+    let Some(path) = replay.matching.report.clone() else { return begin(replay, over) };
+    let path = Path::new(&path);
+    // Better now than when there is something to tell.
+    file::check(path)?;
+    let mut row = Report { server: replay.server.clone().unwrap_or_default().0, ..described(replay) };
     let ended = begin(replay, over);
-    if let (Some(report), Err(error)) = (report, &ended) {
-        failed.failed = Some(error.to_string());
-        append_line(Path::new(&report), &failed.json())?;
+    if let Err(error) = &ended {
+        row.ended = format!("{NOT_BEGUN}{error}");
+        row.exit = error.code();
+        file::append(path, &row.json())?;
     }
     ended
 }
 
-fn begin(replay: Replay<'_>, over: Over) -> Result<u8> {
-    let cassette = read(&replay)?;
+/// A report that says what is played.
+fn described(replay: &Replay<'_>) -> Report {
+    Report {
+        // The one in the environment counts as well.
+        session: replay.session.clone().or_else(|| replay.owner.session_name().map(str::to_owned)),
+        cassette: crate::cassette::segments::resolve(replay.path).to_string_lossy().into_owned(),
+        require_all_used: replay.matching.require_all_used,
+        ..Report::default()
+    }
+}
+
+fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
+    let cassette = read(replay)?;
+    let warnings = cassette.warnings.clone();
     let server = choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?;
     let recorded = cassette.server(server).map(|(_, server)| server.transport).unwrap_or_default();
     let http = match over {
@@ -204,17 +221,18 @@ fn begin(replay: Replay<'_>, over: Over) -> Result<u8> {
         }
         Over::Stdio | Over::Recorded(_) => None,
     };
-    let mut player = player_of(&replay, cassette, server, http.is_some())?;
     let caught = caught_signals()?;
+    let mut player = player_of(replay, cassette, server, http.is_some())?;
+    let uses = Uses::begin(replay, &player);
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
         listen::announce(&server, http::PATH, &http, replay.voice)?;
         let (player, signal) = http::serve(player, server, guard, http.faithful, &caught, say)?;
-        return conclude(&player, Ended::Signal(signal), replay.session, &replay.matching);
+        return conclude(&player, Ended::Signal(signal), replay, warnings, uses);
     }
     let name = player.server().to_owned();
     let (state, path, owner) =
-        (State::of_user(), crate::cassette::segments::resolve(replay.path), replay.owner);
+        (State::of_user(), crate::cassette::segments::resolve(replay.path), replay.owner.clone());
     let voice = replay.voice;
     let ordinal = move |era: crate::mcp::Era| {
         let ordinal = state.next_session(&path, &name, &owner, era.word());
@@ -240,7 +258,7 @@ fn begin(replay: Replay<'_>, over: Over) -> Result<u8> {
         };
         replay.voice.note(&format!("the recorded server ended {how}, so the replay does"));
     }
-    conclude(&player, ended, replay.session, &replay.matching)
+    conclude(&player, ended, replay, warnings, uses)
 }
 
 /// Gets the signals that end the program, from now on.
@@ -258,42 +276,36 @@ fn micros(duration: Duration) -> u64 {
 }
 
 /// The report and the exit status.
-pub fn conclude(player: &Player, ended: Ended, session: Option<String>, matching: &Matching) -> Result<u8> {
+pub fn conclude(
+    player: &Player,
+    ended: Ended,
+    replay: &Replay<'_>,
+    mut warnings: Vec<String>,
+    uses: Option<Uses>,
+) -> Result<u8> {
+    let matching = &replay.matching;
     let mut report = player.report(&ended.words());
-    report.session = session;
+    let Report { session, cassette, require_all_used, .. } = described(replay);
+    report = Report { session, cassette, require_all_used, ..report };
+    warnings.append(&mut report.warnings);
+    report.warnings = warnings;
     let missed = report.misses.len();
-    let unused = report.unused.iter().filter(|(_, method, _)| method == "tools/call").count();
-    let unmet = matching.require_all_used && unused > 0;
     if missed > 0 {
         say(&format!("{missed} request{} without a recorded answer", if missed == 1 { "" } else { "s" }));
     }
-    if unmet {
-        for (message, method, name) in report.unused.iter().filter(|(_, method, _)| method == "tools/call") {
-            say(&format!(
-                "message {message}, {method} {}, was not used",
-                string::encode(name.as_deref().unwrap_or(""))
-            ));
+    let unmet = uses.is_some_and(|uses| !uses.are_met(&report, replay.voice));
+    let code = if missed > 0 || unmet { exit::MISS } else { exit::OK };
+    report.exit = code;
+    if let Some(path) = &matching.report
+        && let Err(error) = file::append(Path::new(path), &report.json())
+    {
+        if code == exit::OK {
+            return Err(error);
         }
+        // What the replay found out goes before what became of the report.
+        say(&error.to_string());
     }
-    if let Some(path) = &matching.report {
-        let written = append_line(Path::new(path), &report.json());
-        match written {
-            // What the replay found out goes before what became of the report.
-            Err(error) if missed > 0 || unmet => say(&error.to_string()),
-            other => other?,
-        }
-    }
-    Ok(if missed > 0 || unmet { exit::MISS } else { exit::OK })
-}
-
-/// Adds a line to a file in one write, so that several processes can share it.
-fn append_line(path: &Path, line: &str) -> Result<()> {
-    let mut file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(Error::io("write the report", path))?;
-    file.write_all(format!("{line}\n").as_bytes()).map_err(Error::io("write the report", path))
+    Ok(code)
 }
 
 /// The server to play: the one that is named, or the only one.

@@ -14,14 +14,18 @@ use std::time::{Duration, Instant};
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::options::Voice;
+use super::options::{self, NOT_BEGUN, Voice};
 use super::record::{Setup, check_name};
+use super::report;
+use super::report::file;
+use super::report::merge::Summary;
+use super::report::row::{Row, subject};
 use super::say;
 use super::use_::Use;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::owner::system::{create_private_folder, private};
-use crate::cassette::segments::{Completion, Merged, Recording};
+use crate::cassette::segments::{Completion, Merged, Recording, find};
 use crate::cassette::state::State;
 use crate::door::config::{Config, Instead, Reached};
 use crate::door::{self, Decision, Mode};
@@ -155,7 +159,6 @@ impl Run {
             ("--no-default-redactions", self.no_default_redactions),
             ("--force", self.force),
             ("--strict", self.strict),
-            ("--require-all-used", self.require_all_used),
             ("--rewrite-protocol-version", self.rewrite_protocol_version),
             ("--quiet", !self.verbose),
             ("--verbose", self.verbose),
@@ -214,7 +217,6 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
     decision.notes().iter().for_each(|note| voice.note(note));
     // What was decided holds for all servers, whenever they are started.
     options.push(format!("--mode={}", mode.name()));
-    let before = std::fs::metadata(&report).map_or(0, |meta| meta.len());
     let hosting =
         Hosting { config: &config, path, common: &common, cassette: &cassette, session: &session, mode };
     let status = hosting.start().and_then(|hosts| {
@@ -235,7 +237,8 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
         }
         Decision::Replay { .. } => {
             let status = status?;
-            let missed = misses(&report, before)?;
+            let unused = command.require_all_used.then_some(cassette.as_path());
+            let missed = misses(&report, &session, unused)?;
             missed.iter().for_each(|miss| say(miss));
             Ok(if status == exit::OK && !missed.is_empty() { exit::MISS } else { status })
         }
@@ -343,31 +346,46 @@ fn recorded(cassette: &Path, status: u8, left: Result<Completion>, voice: Voice)
     status
 }
 
-/// What went wrong in the replays that have reported since the file was so long, in words.
-fn misses(report: &Path, before: u64) -> Result<Vec<String>> {
-    let text = match std::fs::read(report) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io("read the report", report)(error)),
+/// What went wrong in the replays of this session, in words, and what is left unused where nothing may be.
+fn misses(report: &Path, session: &str, unused: Option<&Path>) -> Result<Vec<String>> {
+    let (rows, _) = file::read_any(report)?;
+    let rows: Vec<Row> = rows.into_iter().filter(|row| row.session.as_deref() == Some(session)).collect();
+    let mut missed = match unused {
+        Some(cassette) => never_met(cassette, &rows)?,
+        None => Vec::new(),
     };
-    let new = text.get(usize::try_from(before).unwrap_or(usize::MAX)..).unwrap_or_default();
-    let mut missed = Vec::new();
-    for line in new.split(|byte| *byte == b'\n') {
-        let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
-        let server = value.get("server").and_then(|server| server.as_str()).unwrap_or("server");
-        for miss in value.get("misses").and_then(|misses| misses.as_array()).into_iter().flatten() {
-            let text = |name: &str| miss.get(name).and_then(|value| value.as_str()).unwrap_or_default();
-            missed.push(
-                format!("{server}: no recorded answer for {} {}", text("method"), text("name"))
-                    .trim_end()
-                    .to_owned(),
-            );
-        }
-        if let Some(why) = value.get("failed").and_then(|why| why.as_str()) {
-            missed.push(format!("{server}: {why}"));
-        }
+    for row in rows.iter().filter(|row| row.ended.starts_with(NOT_BEGUN)) {
+        missed.push(format!("{}: {}", row.server, row.ended.trim_start_matches(NOT_BEGUN)));
+    }
+    let summary = Summary::of(rows, Vec::new(), unused.is_some());
+    for played in &summary.played {
+        let misses = played.sessions.iter().flat_map(|session| &session.misses);
+        missed.extend(misses.map(|missed| format!("{}: {}", played.server, report::words(missed))));
+        let unmet = played.unmet().map(|unused| {
+            let subject = subject(&unused.method, unused.name.as_deref());
+            format!("{}: message {}, {subject}, was not used", played.server, unused.message)
+        });
+        missed.extend(unmet);
     }
     Ok(missed)
+}
+
+/// The recorded servers with calls that no process played.
+fn never_met(cassette: &Path, rows: &[Row]) -> Result<Vec<String>> {
+    let cassette = options::load(cassette, &find(cassette)?)?;
+    let calls = |name: &str| {
+        let of = cassette.records.iter().filter(|record| cassette.server_name(record) == name);
+        of.filter_map(|record| record.view())
+            .filter(|view| view.id.is_some() && view.method_name(&cassette.text) == "tools/call")
+            .count()
+    };
+    let names = cassette.head.names();
+    let unmet = names.iter().filter(|name| !rows.iter().any(|row| row.server == **name));
+    Ok(unmet
+        .map(|name| (name, calls(name)))
+        .filter(|(_, calls)| *calls > 0)
+        .map(|(name, calls)| format!("{name}: none of its {calls} recorded tool calls was used"))
+        .collect())
 }
 
 /// A folder for the copy of the configuration, gone with us.

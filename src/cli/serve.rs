@@ -99,7 +99,7 @@ pub struct Serve {
     /// answer initialize with the revision that the client asks for
     #[argh(switch)]
     pub rewrite_protocol_version: bool,
-    /// exit with 3 when a recorded tool call was not asked for
+    /// exit with 3 when a recorded tool call was not asked for by any process of the session
     #[argh(switch)]
     pub require_all_used: bool,
     /// how long the client may take to answer the server (default: 60)
@@ -157,5 +157,5 @@ pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
         },
         voice: Voice { quiet: serve.quiet, verbose: serve.verbose },
     };
-    replay_over(replay, over)
+    replay_over(&replay, over)
 }

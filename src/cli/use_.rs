@@ -108,7 +108,7 @@ pub struct Use {
     /// replay: answer initialize with the revision that the client asks for
     #[argh(switch)]
     pub rewrite_protocol_version: bool,
-    /// replay: exit with 3 when a recorded tool call was not asked for
+    /// replay: exit with 3 when a recorded tool call was not asked for by any process of the session
     #[argh(switch)]
     pub require_all_used: bool,
     /// replay: how long the client may take to answer the server (default: 60)
@@ -184,7 +184,7 @@ impl Use {
 }
 
 /// Replays to the client of a server at a URL, which comes over HTTP whatever the recorded one did.
-fn replay_over_http(what: Replay<'_>, command: &Use) -> Result<u8> {
+fn replay_over_http(what: &Replay<'_>, command: &Use) -> Result<u8> {
     let any_port = || "127.0.0.1:0".to_owned();
     let http = Http {
         listen: Some(command.listen.clone().unwrap_or_else(any_port)),
@@ -241,8 +241,8 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
                 voice,
             };
             match plan {
-                Some(_) => replay_over_http(what, command),
-                None => replay(what),
+                Some(_) => replay_over_http(&what, command),
+                None => replay(&what),
             }
         }
     }

@@ -127,7 +127,12 @@ impl Player {
     /// A player at the beginning of its tape.
     #[must_use]
     pub fn new(tape: Tape, rules: Rules, options: Options) -> Self {
-        let report = Report { server: tape.server.clone(), ..Report::default() };
+        let report = Report {
+            server: tape.server.clone(),
+            recorded_at: tape.head.recorded_at.clone(),
+            transport: if options.http { "http" } else { "stdio" },
+            ..Report::default()
+        };
         let tasks = Tasks::new(&tape);
         Self {
             taken: vec![false; tape.exchanges.len()],

@@ -28,12 +28,25 @@ impl Miss {
         }
     }
 
-    /// The `data` of the error that the client gets, and the row of the report.
+    /// The `data` of the error that the client gets.
     #[must_use]
     pub fn json(&self) -> String {
+        self.members(None)
+    }
+
+    /// The same with `why`, which the client reads in the error's message: an entry of `misses`.
+    #[must_use]
+    pub fn row(&self) -> String {
+        self.members(Some(&self.why))
+    }
+
+    fn members(&self, why: Option<&str>) -> String {
         let mut out = format!("{{\"method\":{}", string::encode(&self.method));
         if let Some(name) = &self.name {
             out += &format!(",\"name\":{}", string::encode(name));
+        }
+        if let Some(why) = why {
+            out += &format!(",\"why\":{}", string::encode(why));
         }
         if let Some((message, differs)) = &self.nearest {
             let differs: Vec<String> = differs.iter().map(Difference::json).collect();
@@ -61,8 +74,14 @@ impl Miss {
 pub struct Report {
     /// The session's name, where one was given.
     pub session: Option<String>,
+    /// The absolute path of the cassette.
+    pub cassette: String,
+    /// When the cassette was recorded, RFC 3339: what a later recording under the same name leaves unused is another.
+    pub recorded_at: String,
     /// The server that was played.
     pub server: String,
+    /// How it was played: `stdio` or `http`.
+    pub transport: &'static str,
     /// Requests answered by an exchange of their own.
     pub hits: usize,
     /// Requests answered by an exchange that had been played before.
@@ -79,8 +98,10 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// How the session ended.
     pub ended: String,
-    /// Why there was none.
-    pub failed: Option<String>,
+    /// Whether every recorded tool call was to be used.
+    pub require_all_used: bool,
+    /// The exit status.
+    pub exit: u8,
 }
 
 impl Report {
@@ -91,7 +112,7 @@ impl Report {
             let items: Vec<String> = items.iter().map(|item| string::encode(item)).collect();
             format!("[{}]", items.join(","))
         };
-        let misses: Vec<String> = self.misses.iter().map(Miss::json).collect();
+        let misses: Vec<String> = self.misses.iter().map(Miss::row).collect();
         let unused: Vec<String> = self
             .unused
             .iter()
@@ -106,13 +127,15 @@ impl Report {
             .collect();
         let session =
             self.session.as_ref().map(|session| format!("\"session\":{},", string::encode(session)));
-        let failed = self.failed.as_ref().map(|why| format!("\"failed\":{},", string::encode(why)));
         format!(
-            "{{\"mcpreel_report\":1,{}{}\"server\":{},\"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\
-             \"unused\":[{}],\"pending\":{},\"warnings\":{},\"ended\":{}}}",
+            "{{\"mcpreel_report\":1,{}\"cassette\":{},\"recorded_at\":{},\"server\":{},\"transport\":\"{}\",\
+             \"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\"unused\":[{}],\"pending\":{},\"warnings\":{},\
+             \"ended\":{},\"require_all_used\":{},\"exit\":{}}}",
             session.unwrap_or_default(),
-            failed.unwrap_or_default(),
+            string::encode(&self.cassette),
+            string::encode(&self.recorded_at),
             string::encode(&self.server),
+            self.transport,
             self.hits,
             self.repeats,
             misses.join(","),
@@ -120,7 +143,9 @@ impl Report {
             unused.join(","),
             list(&self.pending),
             list(&self.warnings),
-            string::encode(&self.ended)
+            string::encode(&self.ended),
+            self.require_all_used,
+            self.exit
         )
     }
 }

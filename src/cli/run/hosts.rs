@@ -16,6 +16,7 @@ use crate::cli::listen::{self, Http};
 use crate::cli::options::{Replay, conclude, player};
 use crate::cli::say;
 use crate::cli::use_::Use;
+use crate::cli::uses::Uses;
 use crate::door::config::{Config, Field, Filled, Reached, Server};
 use crate::door::{Decision, Mode};
 use crate::error::{Error, Result};
@@ -146,28 +147,30 @@ impl Hosting<'_> {
         let Decision::Replay { source, .. } = setup.decide(Mode::None)? else {
             return Err(Error::Failed("nothing to replay".to_owned()));
         };
+        let (name, path) = (server.name.clone(), self.cassette.to_owned());
+        let (matching, voice) = (self.common.matching(), self.common.voice());
+        let (owner, session) = (setup.owner, Some(self.session.to_owned()));
         let what = Replay {
             path: self.cassette,
             source,
-            server: Some((server.name.clone(), true)),
-            owner: setup.owner,
-            session: Some(self.session.to_owned()),
-            matching: self.common.matching(),
-            voice: self.common.voice(),
+            server: Some((name.clone(), true)),
+            owner,
+            session,
+            matching,
+            voice,
         };
-        let player = player(&what)?;
-        let matching = what.matching;
+        let (player, warnings) = player(&what)?;
+        let uses = Uses::begin(&what, &player);
         let (listener, guard) = listen::bind(&Http::default())?;
         let url = format!("http://{}{}", listener.address(), replay::http::PATH);
         let (stop, stopped) = unbounded();
-        let session = self.session.to_owned();
-        let name = server.name.clone();
+        let Replay { source, server: named, owner, session, matching, voice, .. } = what;
         let thread = started(&server.name, move || {
             let said = name.clone();
             let note = move |text: &str| say(&format!("{said}: {text}"));
-            let ended = replay::http::serve(player, listener, guard, false, &stopped, note).and_then(
-                |(player, signal)| conclude(&player, Ended::Signal(signal), Some(session), &matching),
-            );
+            let what = Replay { path: &path, source, server: named, owner, session, matching, voice };
+            let ended = replay::http::serve(player, listener, guard, false, &stopped, note)
+                .and_then(|(player, signal)| conclude(&player, Ended::Signal(signal), &what, warnings, uses));
             if let Err(error) = ended {
                 say(&format!("{name}: {error}"));
             }

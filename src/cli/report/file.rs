@@ -1,0 +1,157 @@
+//! A report file: lines of JSON, one for each replay that has ended, appended by any number of processes at once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::row::Row;
+use crate::cassette::lock;
+use crate::error::{Error, Result};
+
+const DOING: &str = "write the report";
+
+/// Says now what would keep the report from being written later.
+pub fn check(path: &Path) -> Result<()> {
+    // Opening and closing a pipe would tell its reader that this was all.
+    let there = std::fs::metadata(path);
+    if there.is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Ok(());
+    }
+    open(path).map(|_| ()).map_err(Error::io(DOING, path))
+}
+
+/// Adds a line, whole or not at all.
+///
+/// The kernel puts each write of an appending file behind all others, but a long one may take several: a lock keeps
+/// others from coming in between. What a killed process left of its line is closed by a line end first, so that it
+/// spoils no other line.
+pub fn append(path: &Path, line: &str) -> Result<()> {
+    let file = open(path).and_then(lock_if_possible).map_err(Error::io(DOING, path))?;
+    add(&file, line).map_err(Error::io(DOING, path))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    let may_read = std::fs::metadata(path).map_or(true, |there| there.is_file());
+    // Only who can read it sees whether the last line is whole; a file for writing alone does as well.
+    options.clone().read(may_read).open(path).or_else(|_| options.open(path))
+}
+
+/// Some file systems have no locks. There, one write is all that can be done.
+fn lock_if_possible(file: File) -> io::Result<File> {
+    let spare = file.try_clone()?;
+    Ok(lock::hold(file).unwrap_or(spare))
+}
+
+fn add(mut file: &File, line: &str) -> io::Result<()> {
+    let before = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
+    let torn =
+        before.is_some_and(|length| length > 0 && last_byte(file, length).is_some_and(|byte| byte != b'\n'));
+    let text = format!("{}{line}\n", if torn { "\n" } else { "" });
+    let written = file.write_all(text.as_bytes());
+    if let (Err(_), Some(before)) = (&written, before) {
+        // Half a line would be taken for the work of a killed process.
+        let _ = file.set_len(before);
+    }
+    written
+}
+
+fn last_byte(mut file: &File, length: u64) -> Option<u8> {
+    use std::io::{Seek as _, SeekFrom};
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(length - 1)).ok()?;
+    file.read_exact(&mut byte).ok()?;
+    Some(byte[0])
+}
+
+/// A line of a report that holds no whole row, because its process was killed while it wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Torn {
+    /// The file as the user named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+/// How every row begins.
+const START: &[u8] = b"{\"mcpreel_report\":";
+
+/// Reads the rows of a report and where there are torn ones; `-` is standard input.
+pub fn read(input: &str) -> Result<(Vec<Row>, Vec<Torn>)> {
+    let name = if input == "-" { "standard input" } else { input };
+    let mut bytes = Vec::new();
+    let opened = if input == "-" {
+        io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        File::open(input).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::input(name, "", "no such report: no replay has written one"),
+        _ => Error::input(name, "", format!("cannot be read: {error}")),
+    })?;
+    let (rows, torn) = parse(name, &bytes)?;
+    if rows.is_empty() && torn.is_empty() {
+        return Err(Error::input(name, "", "holds no report: no replay that was to write one has ended"));
+    }
+    Ok((rows, torn))
+}
+
+/// The rows of a report file that may be empty or not there, and where there are torn ones.
+pub fn read_any(path: &Path) -> Result<(Vec<Row>, Vec<Torn>)> {
+    match std::fs::read(path) {
+        Ok(bytes) => parse(&path.to_string_lossy(), &bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
+        Err(error) => Err(Error::io("read the report", path)(error)),
+    }
+}
+
+fn parse(name: &str, bytes: &[u8]) -> Result<(Vec<Row>, Vec<Torn>)> {
+    let (mut rows, mut torn) = (Vec::new(), Vec::new());
+    for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice::<Row>(line) {
+            Ok(row) if row.mcpreel_report == 1 => rows.push(row),
+            Ok(row) => {
+                let what = format!(
+                    "is a report of format {}, and this mcpreel reads format 1; use a newer one",
+                    row.mcpreel_report
+                );
+                return Err(Error::input(name, format!("line {number}"), what));
+            }
+            Err(error) if error.is_eof() && (line.starts_with(START) || START.starts_with(line)) => {
+                torn.push(Torn { file: name.to_owned(), line: number });
+            }
+            Err(error) => {
+                let why = error.to_string();
+                let why = why.split(" at line ").next().unwrap_or_default();
+                let what = format!("is no report of a replay, as --report writes them: {why}");
+                return Err(Error::input(name, format!("line {number}"), what));
+            }
+        }
+    }
+    Ok((rows, torn))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_is_closed_and_a_whole_one_is_not() {
+        let path = std::env::temp_dir().join(format!("mcpreel-report-{}", std::process::id()));
+        for (before, after) in
+            [("", "row\n"), ("a\n", "a\nrow\n"), ("a\nhal", "a\nhal\nrow\n"), ("\n", "\nrow\n")]
+        {
+            std::fs::write(&path, before).unwrap();
+            append(&path, "row").unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
