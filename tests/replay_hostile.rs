@@ -175,3 +175,45 @@ fn text_of_a_client_cannot_steer_the_terminal() {
     let ended = client.close(3);
     assert!(!ended.stderr.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{:?}", ended.stderr);
 }
+
+/// The most memory that a process has had, in bytes.
+fn peak(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn a_miss_on_something_large_takes_little_more_than_its_request_and_key() {
+    const SIZE: usize = 16 << 20;
+    let sandbox = Sandbox::new();
+    let records: Vec<String> =
+        (0..5).flat_map(|n| answered(&n.to_string(), "t", &format!(r#"{{"q":{n}}}"#), "x")).collect();
+    let large = "a".repeat(SIZE);
+    for (arguments, most) in [
+        (format!(r#"{{"q":"{large}"}}"#), 3),
+        (format!(r#"{{"q":{{"x":["{large}"]}}}}"#), 3),
+        // The pointer to it is as large.
+        (format!(r#"{{"{large}":1}}"#), 6),
+    ] {
+        let mut client = sandbox.play(&records, &["--report", "r.jsonl"]);
+        client.nothing_comes();
+        let before = peak(client.child.id());
+        let miss = client.fails(&call("1", "t", &arguments), -31001);
+        let grown = peak(client.child.id()) - before;
+        assert!(grown < most * SIZE, "{grown}");
+        let ended = client.close(3);
+        for text in [miss, ended.stderr, sandbox.read("r.jsonl")] {
+            assert!(text.len() < 10_000, "{}", text.len());
+        }
+        std::fs::remove_file(sandbox.path.join("r.jsonl")).unwrap();
+    }
+    // A name as large is cut too.
+    let mut client = sandbox.play(&records, &["--report", "r.jsonl"]);
+    let miss = client.fails(&call("1", &large, "{}"), -31001);
+    let miss = [miss, client.fails(&request("1", &large, "{}"), -31001)].concat();
+    let ended = client.close(3);
+    for text in [miss, ended.stderr, sandbox.read("r.jsonl")] {
+        assert!(text.len() < 10_000, "{}", text.len());
+    }
+}

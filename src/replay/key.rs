@@ -1,9 +1,11 @@
 //! The match key: requests with equal keys are the same request. `docs/reference/matching.md` lists what takes part.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use regex::Regex;
 
+use super::nearest::cut;
 use crate::error::{Error, Result};
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::message::View;
@@ -41,9 +43,9 @@ impl Rules {
 
     /// A live message as it may be shown: with placeholders for what redaction replaces.
     #[must_use]
-    pub fn redacted(&self, message: &str) -> String {
+    pub fn redacted<'m>(&self, message: &'m str) -> Cow<'m, str> {
         let mut redactor = redact::Redactor::new(self.redaction.clone(), 0);
-        redactor.redact(message).map_or_else(|| message.to_owned(), |redacted| redacted.text)
+        redactor.redact(message).map_or(Cow::Borrowed(message), |redacted| Cow::Owned(redacted.text))
     }
 
     /// Whether a pointer into a message is one to leave out.
@@ -62,10 +64,10 @@ impl Rules {
 
     /// Whether two values, as JSON texts, are strings that `--ignore-value` takes as equal.
     #[must_use]
-    pub fn same_class(&self, one: &Option<String>, other: &Option<String>) -> bool {
-        let class = |text: &Option<String>| {
-            let literal = text.as_deref().filter(|text| text.starts_with('"'))?;
-            self.class(&string::decode(literal))
+    pub fn same_class(&self, one: &str, other: &str) -> bool {
+        let class = |text: &str| {
+            let is_string = !self.classes.is_empty() && text.starts_with('"');
+            is_string.then(|| self.class(&string::decode(text))).flatten()
         };
         class(one).is_some_and(|known| class(other) == Some(known))
     }
@@ -271,13 +273,13 @@ pub fn entries_of(filter: &str) -> Vec<String> {
     entries
 }
 
-/// The method's name for people: `tools/call "search"`.
+/// The method's name for people: `tools/call "search"`. Names that are longer than any sensible one are cut.
 #[must_use]
 pub fn describe(text: &str, view: &View) -> String {
     let method = view.method_name(text);
     match mcp::target(&method, text, view) {
-        Some(name) => format!("{method} {}", string::encode(&name)),
-        None => method.into_owned(),
+        Some(name) => format!("{} {}", cut(&method), string::encode(&cut(&name))),
+        None => cut(&method),
     }
 }
 

@@ -4,7 +4,7 @@ use super::choose::Why;
 use super::inputs::Inputs;
 use super::key;
 use super::live;
-use super::nearest::{self, CANDIDATES, Difference};
+use super::nearest::{self, Alike, CANDIDATES, Difference, cut};
 use super::player::{Output, Part, Player, Request};
 use super::report::Miss;
 use super::tape::Item;
@@ -18,8 +18,8 @@ const RECORD_AGAIN: &str = "record again to add it";
 impl Player {
     /// Reports a miss and answers it.
     pub(super) fn miss(&mut self, request: &Request<'_>, why: Why) {
-        let subject = key::describe(request.text, &request.view);
         let name = mcp::target(&request.method, request.text, &request.view);
+        let subject = key::describe(request.text, &request.view);
         let mut nearest = None;
         let (why, hint) = match why {
             Why::Unknown => {
@@ -53,7 +53,8 @@ impl Player {
                 "to allow any order, --ordering per-key".to_owned(),
             ),
         };
-        let miss = Miss { method: request.method.clone(), name, why, nearest, hint };
+        let name = name.as_deref().map(cut);
+        let miss = Miss { method: cut(&request.method), name, why, nearest, hint };
         let line = live::error(request.id, code::MISS, &format!("mcpreel: {}", miss.why), Some(&miss.json()));
         self.out.push(Output::Note(miss.words()));
         self.report.misses.push(miss);
@@ -80,7 +81,13 @@ impl Player {
         let mut covered: Vec<String> =
             self.rules.redaction().find(message).into_iter().map(|hit| hit.path).collect();
         covered.sort();
+        // Only as it may be shown. It may be large, and is read once for all it is compared with.
         let shown = self.rules.redacted(message);
+        let live = Live {
+            inputs: Inputs::of_request(message, &self.rules),
+            params: Tree::of(params_of(&shown)).ok()?,
+            covered,
+        };
         let text = &self.tape.text;
         let named = self
             .index
@@ -91,13 +98,12 @@ impl Player {
             .filter(|item| mcp::target(&request.method, text, &item.view).as_deref() == name);
         named
             .take(CANDIDATES)
-            .map(|item| (item.record, self.differences(item, message, &shown, &covered)))
-            .min_by_key(|(_, differs)| differs.iter().map(Difference::weight).sum::<usize>())
+            .map(|item| (item.record, self.differences(item, &live)))
+            .min_by_key(|(_, differs)| differs.iter().map(|it| it.weight).sum::<usize>())
     }
 
-    /// Where a live request differs from a recorded one, as far as it matters. `shown` is the live message as it may
-    /// be shown, `covered` where redaction changed it.
-    fn differences(&self, item: &Item, message: &str, shown: &str, covered: &[String]) -> Vec<Difference> {
+    /// Where a live request differs from a recorded one, as far as it matters.
+    fn differences(&self, item: &Item, live: &Live<'_>) -> Vec<Difference> {
         let recorded = item.view.whole.of(&self.tape.text);
         let mut also_covered: Vec<String> = Tree::of(recorded)
             .map(|tree| self.rules.redaction().treatments(&tree).leaves)
@@ -106,27 +112,39 @@ impl Player {
             .map(|(path, _)| path)
             .collect();
         also_covered.sort();
-        let inputs = Inputs::of_request(message, &self.rules);
         let old_inputs = Inputs::of_request(recorded, &self.rules);
-        let settled = inputs
-            .zip(old_inputs)
-            .map_or(Vec::new(), |(live, recorded)| live.settled(&recorded, self.options.inputs, &self.rules));
+        let settled =
+            live.inputs.as_ref().zip(old_inputs).map_or(Vec::new(), |(live, recorded)| {
+                live.settled(&recorded, self.options.inputs, &self.rules)
+            });
+        let covers = |covered: &[String], path: &str| {
+            covered.binary_search_by(|known| known.as_str().cmp(path)).is_ok()
+        };
         let skip = |path: &str| {
             path == "/params/_meta"
                 || path == "/params/task/ttl"
-                || covered.binary_search_by(|known| known.as_str().cmp(path)).is_ok()
-                || also_covered.binary_search_by(|known| known.as_str().cmp(path)).is_ok()
+                || covers(&live.covered, path)
+                || covers(&also_covered, path)
                 || settled.iter().any(|known| known == path)
                 || self.rules.ignores(path)
         };
-        let params = |text: &str| {
-            let params = View::of(text).ok().and_then(|view| view.params);
-            params.map_or("{}".to_owned(), |params| params.of(text).to_owned())
-        };
-        let mut differences = nearest::differences("/params", &params(recorded), &params(shown), &skip);
-        differences.retain(|it| !it.is_nothing() && !self.rules.same_class(&it.recorded, &it.live));
-        differences
+        let same = |recorded: &str, live: &str| self.rules.same_class(recorded, live);
+        let Ok(old) = Tree::of(params_of(recorded)) else { return Vec::new() };
+        nearest::differences("/params", &old, &live.params, &Alike { skip: &skip, same: &same })
     }
+}
+
+/// A live request that was not recorded.
+struct Live<'a> {
+    inputs: Option<Inputs<'a>>,
+    /// Its parameters as they may be shown.
+    params: Tree<'a>,
+    /// Where redaction changed them, sorted.
+    covered: Vec<String>,
+}
+
+fn params_of(message: &str) -> &str {
+    View::of(message).ok().and_then(|view| view.params).map_or("{}", |params| params.of(message))
 }
 
 fn times(n: usize) -> String {

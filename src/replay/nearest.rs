@@ -1,8 +1,8 @@
 //! The recorded request that is most like one that was not recorded, and where the two differ.
 
 use crate::jsonrpc::canonical::{self, Treat};
+use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Tree};
-use crate::jsonrpc::{pretty, string};
 
 /// How many recorded requests are compared.
 pub const CANDIDATES: usize = 200;
@@ -13,22 +13,76 @@ const DEPTH: usize = 100;
 /// How many differences are shown.
 const DIFFERENCES: usize = 10;
 
+/// The beginning of a value, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// JSON text without white space between its tokens; only the beginning of it where `cut` is set.
+    text: String,
+    cut: bool,
+}
+
+impl Shown {
+    /// Looks at no more of a value than is shown: it may be very large.
+    #[must_use]
+    pub fn of(value: &str) -> Self {
+        let (mut text, mut count) = (String::new(), 0);
+        let (mut in_string, mut escaped) = (false, false);
+        for char in value.chars() {
+            if !in_string && char.is_ascii_whitespace() {
+                continue;
+            }
+            if count == SHOWN {
+                return Self { text, cut: true };
+            }
+            if in_string {
+                in_string = escaped || char != '"';
+                escaped = !escaped && char == '\\';
+            } else {
+                in_string = char == '"';
+            }
+            text.push(char);
+            count += 1;
+        }
+        Self { text, cut: false }
+    }
+
+    /// As JSON text. A long value becomes a string that says so, since half a JSON value is none.
+    fn json(&self) -> String {
+        if self.cut { string::encode(&self.words()) } else { self.text.clone() }
+    }
+
+    fn words(&self) -> String {
+        format!("{}{}", self.text, if self.cut { "..." } else { "" })
+    }
+}
+
+/// Text of a client as it is shown: its beginning.
+#[must_use]
+pub fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}...", text.get(..at).unwrap_or("")),
+        None => text.to_owned(),
+    }
+}
+
 /// One place where two values differ. `None` means absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// JSON Pointer into the request.
+    /// JSON Pointer into the request, cut where it is longer than any sensible one.
     pub path: String,
-    /// The recorded value, as JSON text.
-    pub recorded: Option<String>,
-    /// The live value, as JSON text.
-    pub live: Option<String>,
+    /// The recorded value.
+    pub recorded: Option<Shown>,
+    /// The live value.
+    pub live: Option<Shown>,
+    /// How many values differ here.
+    pub weight: usize,
 }
 
 impl Difference {
     /// As JSON text.
     #[must_use]
     pub fn json(&self) -> String {
-        let value = |value: &Option<String>| value.as_deref().map_or("null".to_owned(), cut_json);
+        let value = |value: &Option<Shown>| value.as_ref().map_or("null".to_owned(), Shown::json);
         format!(
             "{{\"path\":{},\"recorded\":{},\"live\":{}}}",
             string::encode(&self.path),
@@ -37,92 +91,84 @@ impl Difference {
         )
     }
 
-    /// How many values differ here.
-    #[must_use]
-    pub fn weight(&self) -> usize {
-        let leaves = |value: &Option<String>| {
-            value.as_deref().and_then(|text| Tree::of(text).ok()).map_or(0, |tree| tree.len())
-        };
-        leaves(&self.recorded).max(leaves(&self.live)).max(1)
-    }
-
-    /// Whether the two are different spellings of nothing: no arguments, no cursor.
-    #[must_use]
-    pub fn is_nothing(&self) -> bool {
-        let nothing = |value: &Option<String>| match value.as_deref() {
-            None | Some("null") => true,
-            Some(text) => self.path == "/params/arguments" && pretty::packed(text) == "{}",
-        };
-        matches!(self.path.as_str(), "/params/arguments" | "/params/cursor")
-            && nothing(&self.recorded)
-            && nothing(&self.live)
-    }
-
     /// For people.
     #[must_use]
     pub fn words(&self) -> String {
-        let value = |value: &Option<String>| value.as_deref().map_or("nothing".to_owned(), cut);
+        let value = |value: &Option<Shown>| value.as_ref().map_or("nothing".to_owned(), Shown::words);
         format!("{}: recorded {}, live {}", self.path, value(&self.recorded), value(&self.live))
     }
 }
 
-fn cut(text: &str) -> String {
-    let packed = pretty::packed(text);
-    match packed.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}...", packed.get(..at).unwrap_or("")),
-        None => packed,
+/// Whether two values are different spellings of nothing: no arguments, no cursor.
+fn are_nothing(path: &str, recorded: Option<&str>, live: Option<&str>) -> bool {
+    let nothing = |value: Option<&str>| match value {
+        None | Some("null") => true,
+        Some(text) => path == "/params/arguments" && Shown::of(text).text == "{}",
+    };
+    matches!(path, "/params/arguments" | "/params/cursor") && nothing(recorded) && nothing(live)
+}
+
+/// What makes no difference.
+pub struct Alike<'a> {
+    /// Whether what is at a pointer does not count.
+    pub skip: &'a dyn Fn(&str) -> bool,
+    /// Whether two values, as JSON texts, are as good as equal.
+    pub same: &'a dyn Fn(&str, &str) -> bool,
+}
+
+impl std::fmt::Debug for Alike<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Alike")
     }
 }
 
-/// A long value becomes a string that says so, since half a JSON value is none.
-fn cut_json(text: &str) -> String {
-    if text.chars().nth(SHOWN).is_none() { pretty::packed(text) } else { string::encode(&cut(text)) }
-}
-
-/// The differences between two values, `prefix` being the pointer to both. `skip` leaves pointers out.
+/// The differences between two values, `prefix` being the pointer to both.
 #[must_use]
-pub fn differences(prefix: &str, recorded: &str, live: &str, skip: &dyn Fn(&str) -> bool) -> Vec<Difference> {
-    let (Ok(old), Ok(new)) = (Tree::of(recorded), Tree::of(live)) else { return Vec::new() };
+pub fn differences(prefix: &str, old: &Tree<'_>, new: &Tree<'_>, alike: &Alike<'_>) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut pending = vec![(0, 0, prefix.to_owned(), 0)];
+    let add = |found: &mut Vec<Difference>, path: String, one: Option<usize>, other: Option<usize>| {
+        let (recorded, live) = (one.map(|one| old.text_of(one)), other.map(|other| new.text_of(other)));
+        let same = recorded.zip(live).is_some_and(|(recorded, live)| (alike.same)(recorded, live));
+        if !same && !are_nothing(&path, recorded, live) {
+            let size = |tree: &Tree<'_>, at: Option<usize>| {
+                at.and_then(|at| Some(tree.node(at)?.next.saturating_sub(at))).unwrap_or(0)
+            };
+            let weight = size(old, one).max(size(new, other)).max(1);
+            found.push(Difference {
+                path: cut(&path),
+                recorded: recorded.map(Shown::of),
+                live: live.map(Shown::of),
+                weight,
+            });
+        }
+    };
     while let Some((one, other, path, depth)) = pending.pop() {
         if found.len() >= DIFFERENCES {
             break;
         }
         let (Some(a), Some(b)) = (old.node(one), new.node(other)) else { continue };
         match (a.kind, b.kind) {
-            _ if skip(&path) => {}
+            _ if (alike.skip)(&path) => {}
             (Kind::Object, Kind::Object) if depth < DEPTH => {
                 let before = pending.len();
                 for child in old.children(one) {
-                    let name = string::decode(
-                        old.node(child).and_then(|node| node.name).map_or("", |name| name.of(old.text)),
-                    );
-                    let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+                    let name = name_of(old, child);
+                    let path = below(&path, &name);
                     match new.member(other, &name) {
                         Some(twin) => pending.push((child, twin, path, depth + 1)),
-                        None if skip(&path) => {}
-                        None => found.push(Difference {
-                            path,
-                            recorded: Some(old.text_of(child).to_owned()),
-                            live: None,
-                        }),
+                        None if (alike.skip)(&path) => {}
+                        None => add(&mut found, path, Some(child), None),
                     }
                 }
                 if let Some(added) = pending.get_mut(before..) {
                     added.reverse();
                 }
                 for child in new.children(other) {
-                    let name = string::decode(
-                        new.node(child).and_then(|node| node.name).map_or("", |name| name.of(new.text)),
-                    );
-                    let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
-                    if old.member(one, &name).is_none() && !skip(&path) {
-                        found.push(Difference {
-                            path,
-                            recorded: None,
-                            live: Some(new.text_of(child).to_owned()),
-                        });
+                    let name = name_of(new, child);
+                    let path = below(&path, &name);
+                    if old.member(one, &name).is_none() && !(alike.skip)(&path) {
+                        add(&mut found, path, None, Some(child));
                     }
                 }
             }
@@ -133,28 +179,37 @@ pub fn differences(prefix: &str, recorded: &str, live: &str, skip: &dyn Fn(&str)
                     pending.push((child, twin, format!("{path}/{index}"), depth + 1));
                 }
                 let common = left.len().min(right.len());
-                for (index, &child) in left.iter().enumerate().skip(common) {
-                    let recorded = Some(old.text_of(child).to_owned());
-                    found.push(Difference { path: format!("{path}/{index}"), recorded, live: None });
+                // More than are shown need not be looked at.
+                for (index, &child) in left.iter().enumerate().skip(common).take(DIFFERENCES) {
+                    add(&mut found, format!("{path}/{index}"), Some(child), None);
                 }
-                for (index, &child) in right.iter().enumerate().skip(common) {
-                    let live = Some(new.text_of(child).to_owned());
-                    found.push(Difference { path: format!("{path}/{index}"), recorded: None, live });
+                for (index, &child) in right.iter().enumerate().skip(common).take(DIFFERENCES) {
+                    add(&mut found, format!("{path}/{index}"), None, Some(child));
                 }
             }
-            _ if same(&old, one, &new, other) => {}
-            _ => found.push(Difference {
-                path,
-                recorded: Some(old.text_of(one).to_owned()),
-                live: Some(new.text_of(other).to_owned()),
-            }),
+            _ if same(old, one, new, other) => {}
+            _ => add(&mut found, path, Some(one), Some(other)),
         }
     }
     found.truncate(DIFFERENCES);
     found
 }
 
+fn name_of<'t>(tree: &'t Tree<'_>, member: usize) -> std::borrow::Cow<'t, str> {
+    string::decode(tree.node(member).and_then(|node| node.name).map_or("", |name| name.of(tree.text)))
+}
+
+fn below(path: &str, name: &str) -> String {
+    format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
 fn same(old: &Tree<'_>, one: usize, new: &Tree<'_>, other: usize) -> bool {
+    if old.text_of(one) == new.text_of(other) {
+        return true;
+    }
+    if old.node(one).map(|node| node.kind) != new.node(other).map(|node| node.kind) {
+        return false;
+    }
     let form = |tree: &Tree<'_>, index| {
         let mut out = Vec::new();
         canonical::write(tree, index, &mut out, &mut |_| Treat::Keep);
@@ -167,6 +222,11 @@ fn same(old: &Tree<'_>, one: usize, new: &Tree<'_>, other: usize) -> bool {
 mod tests {
     use super::*;
 
+    fn found(prefix: &str, recorded: &str, live: &str, skip: &dyn Fn(&str) -> bool) -> Vec<Difference> {
+        let alike = Alike { skip, same: &|_, _| false };
+        differences(prefix, &Tree::of(recorded).unwrap(), &Tree::of(live).unwrap(), &alike)
+    }
+
     #[test]
     fn differences_are_named_by_pointer() {
         for (recorded, live, expected) in [
@@ -178,17 +238,34 @@ mod tests {
             ("1", "1.0", ""),
         ] {
             let words: Vec<_> =
-                differences("/p", recorded, live, &|_| false).iter().map(Difference::words).collect();
+                found("/p", recorded, live, &|_| false).iter().map(Difference::words).collect();
             assert_eq!(words.join("; "), expected, "{recorded} {live}");
         }
-        assert!(differences("", r#"{"_meta":1}"#, r#"{"_meta":2}"#, &|path| path == "/_meta").is_empty());
+        assert!(found("", r#"{"_meta":1}"#, r#"{"_meta":2}"#, &|path| path == "/_meta").is_empty());
+        let alike = Alike { skip: &|_| false, same: &|_, _| true };
+        let trees = (Tree::of("[1,2]").unwrap(), Tree::of("[3]").unwrap());
+        assert_eq!(differences("", &trees.0, &trees.1, &alike).len(), 1, "what is absent is like nothing");
     }
 
     #[test]
     fn long_values_are_cut() {
         let long = string::encode(&"é".repeat(500));
-        let found = differences("", &long, "1", &|_| false);
+        let found = found("", &long, "1", &|_| false);
         assert!(found[0].words().chars().count() < 250);
         assert!(canonical::of(&found[0].json()).is_some());
+    }
+
+    #[test]
+    fn a_value_is_packed_as_far_as_it_is_shown() {
+        let blanks = " ".repeat(500);
+        for (value, json) in [
+            (format!("[1,{blanks}\n\t2 ]"), "[1,2]".to_owned()),
+            (r#"{ "a b" : "\\" , "c\" " : 1 }"#.to_owned(), r#"{"a b":"\\","c\" ":1}"#.to_owned()),
+            (format!("\"{}\"", "x".repeat(198)), format!("\"{}\"", "x".repeat(198))),
+            (format!("\"{}\"", "x".repeat(199)), format!("\"\\\"{}...\"", "x".repeat(199))),
+        ] {
+            assert_eq!(Shown::of(&value).json(), json, "{value}");
+        }
+        assert_eq!(cut(&"é".repeat(201)), format!("{}...", "é".repeat(200)));
     }
 }

@@ -258,6 +258,8 @@ impl Player {
                 self.start(request, Some(exchange), false, now);
             }
             Choice::Miss(why) => {
+                // It is as large as the request, and has done its work.
+                drop(key);
                 let unknown = matches!(why, Why::Unknown);
                 if !(unknown && self.answer_by_rule(request, now)) {
                     self.miss(request, why);

@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use super::player::{Output, Player};
 use super::session::Ordinal;
 use crate::error::{Error, Result};
-use crate::stdio::lines::Lines;
+use crate::stdio::lines::{Lines, split};
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -128,8 +128,10 @@ fn read_lines(mut input: impl Read + Send + 'static) -> Result<Receiver<Vec<Vec<
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             };
-            let mut found = Vec::new();
-            lines.each(chunk.get(..size).unwrap_or_default(), |line| found.push(line.to_vec()));
+            let cut = lines.cut(chunk.get(..size).unwrap_or_default(), usize::MAX);
+            // A long line is not copied once more.
+            let found: Vec<Vec<u8>> =
+                cut.carried.into_iter().chain(split(cut.whole).map(<[u8]>::to_vec)).collect();
             if !found.is_empty() && sender.send(found).is_err() {
                 return;
             }

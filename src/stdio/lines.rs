@@ -56,15 +56,6 @@ impl Lines {
         Cut { carried, whole, count: first + count, rest }
     }
 
-    /// Calls `line` with every line that `chunk` completes, without its `\n`.
-    pub fn each(&mut self, chunk: &[u8], mut line: impl FnMut(&[u8])) {
-        let cut = self.cut(chunk, usize::MAX);
-        if let Some(carried) = cut.carried {
-            line(&carried);
-        }
-        split(cut.whole).for_each(line);
-    }
-
     /// Ends the stream: the last line, when it has no `\n`.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
         let last = std::mem::take(&mut self.partial);
@@ -91,7 +82,8 @@ mod tests {
         let mut lines = Lines::default();
         let mut found = Vec::new();
         for chunk in stream.chunks(size) {
-            lines.each(chunk, |line| found.push(line.to_vec()));
+            let cut = lines.cut(chunk, usize::MAX);
+            found.extend(cut.carried.into_iter().chain(split(cut.whole).map(<[u8]>::to_vec)));
         }
         (found, lines.finish())
     }
