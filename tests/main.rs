@@ -19,6 +19,7 @@ mod docs;
 mod first_light;
 mod format;
 mod format_frozen;
+mod inspect_many;
 mod json_texts;
 mod owners;
 mod probe;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::head::Head;
 use super::model::{Cassette, Timing, check_format, fault};
-use super::record::{Body, Defaults, Fault, Record, micros, push_millis, share};
+use super::record::{Body, Defaults, Fault, Names, Record, micros, push_millis, share};
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, elements, skip_space, value_end};
 use crate::jsonrpc::{pretty, string};
@@ -129,8 +129,8 @@ fn parse_by_tokens(path: &Path, text: &str, list: Span, head: &Head) -> Result<V
 
 /// Parses the records at `spans`, on several threads when there is much to do.
 fn parse(text: &str, spans: &[Span], head: &Head) -> std::result::Result<Vec<Record>, (usize, Fault)> {
-    let names = head.names();
-    let defaults = Defaults { servers: &names, conn: 0, server: (names.len() == 1).then_some(0), at: 0 };
+    let names = Names::new(head.servers.iter().map(|(name, _)| name.as_str()));
+    let defaults = Defaults { servers: &names, conn: 0, server: names.only(), at: 0 };
     let shares = share(spans, |spans| {
         let mut records = Vec::with_capacity(spans.len());
         for &span in spans {

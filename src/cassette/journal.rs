@@ -6,7 +6,7 @@ use std::path::Path;
 use super::document::fields;
 use super::head::{Head, Process, object, read_process};
 use super::model::{Cassette, Timing, check_format, fault};
-use super::record::{Defaults, Fault, Record, push_millis, share};
+use super::record::{Defaults, Fault, Names, Record, push_millis, share};
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
@@ -85,7 +85,7 @@ fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
 #[derive(Default)]
 struct Part {
     head: Head,
-    names: Vec<String>,
+    names: Names,
     /// The lines that hold records, until they are read.
     lines: Vec<Span>,
     records: Vec<Record>,
@@ -97,7 +97,7 @@ struct Part {
 impl Part {
     /// Reads the lines that were put aside.
     fn read(&mut self, text: &str, broken: &mut Vec<(Span, Fault)>) {
-        let server = (self.names.len() == 1).then_some(0);
+        let server = self.names.only();
         let defaults = Defaults { servers: &self.names, conn: self.head.conn, server, at: UNTIMED };
         let lines = std::mem::take(&mut self.lines);
         let shares = share(&lines, |lines| {
@@ -214,7 +214,7 @@ fn take(
             "journal" => Ok(()),
             _ => part.head.read(name, text, value),
         })?;
-        part.names = part.head.names();
+        part.names = Names::new(part.head.servers.iter().map(|(name, _)| name.as_str()));
         parts.push(part);
         return Ok(());
     }

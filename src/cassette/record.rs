@@ -1,8 +1,50 @@
 //! One record of a cassette: a message, or a fact about its transport, in the order the recorder saw them.
 
+use std::collections::HashMap;
+
 use crate::jsonrpc::message::{Shape, View};
 use crate::jsonrpc::scan::{Members, Span, SyntaxError, elements, value_end};
 use crate::jsonrpc::{pretty, string};
+
+/// How many names are looked through one by one: with few, that is faster than a map.
+const FEW: usize = 8;
+
+/// The names of a cassette's servers, to be looked up.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    list: Vec<String>,
+    places: HashMap<String, u32>,
+}
+
+impl Names {
+    /// Names in their order.
+    #[must_use]
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        let list: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        let mut places = HashMap::new();
+        if list.len() > FEW {
+            for (name, place) in list.iter().zip(0..) {
+                places.entry(name.clone()).or_insert(place);
+            }
+        }
+        Self { list, places }
+    }
+
+    /// The place of a name; of equal ones the first.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Option<u32> {
+        if self.list.len() > FEW {
+            return self.places.get(name).copied();
+        }
+        self.list.iter().zip(0..).find(|(known, _)| *known == name).map(|(_, place)| place)
+    }
+
+    /// The server of a record that names none: the only one there is.
+    #[must_use]
+    pub fn only(&self) -> Option<u32> {
+        (self.list.len() == 1).then_some(0)
+    }
+}
 
 /// Who sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,8 +137,8 @@ impl From<SyntaxError> for Fault {
 /// What the records of a file inherit from its head.
 #[derive(Clone, Debug)]
 pub struct Defaults<'a> {
-    /// The names in `servers`, in order.
-    pub servers: &'a [String],
+    /// The names in `servers`.
+    pub servers: &'a Names,
     /// The connection of records that name none.
     pub conn: u32,
     /// The server of records that name none; `None` when they must.
@@ -170,9 +212,7 @@ impl Record {
             }
             "server" => {
                 let wanted = string::decode(literal);
-                let index = defaults.servers.iter().position(|known| *known == wanted);
-                let index = index.and_then(|index| u32::try_from(index).ok());
-                *server = Some(index.ok_or_else(|| {
+                *server = Some(defaults.servers.place(&wanted).ok_or_else(|| {
                     fault(format!("names server {wanted:?}, which \"servers\" does not list"))
                 })?);
             }
@@ -329,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_field_by_field() {
-        let names = ["a".to_owned(), "b".to_owned()];
+        let names = Names::new(["a", "b"]);
         let defaults = Defaults { servers: &names, conn: 2, server: None, at: 0 };
         let text = r#"{"server":"b","from":"server","at":1.5,"redacted":["key:*token*"],"payload":{"id":1,"result":{}},"later":{"x": 1}}"#;
         let (record, end) = Record::parse(text, 0, &defaults).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::Filter;
-use crate::cassette::{Body, Cassette, Record, Side, Timing};
+use crate::cassette::{Body, Cassette, Head, Record, Side, Timing};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::{pretty, string};
@@ -69,12 +69,14 @@ impl Reel {
             .enumerate()
             .filter_map(|(index, message)| Some(((message.record, message.view?.whole.start), index)))
             .collect();
-        for server in 0..self.cassette.head.servers.len() {
-            let Ok(server) = u32::try_from(server) else { break };
-            let tape = Tape::new(self.cassette.clone(), server);
+        // Each server's part by itself, so that all of them together are read once. The text goes around.
+        let mut text = std::mem::take(&mut self.cassette.text);
+        for (part, numbers) in self.parts() {
+            let tape = Tape::new(Cassette { text, ..part }, 0);
             let place = |item: u32| {
                 let item = tape.item(item)?;
-                places.get(&(usize::try_from(item.record).ok()?, item.view.whole.start)).copied()
+                let record = numbers.get(usize::try_from(item.record).ok()?)?;
+                places.get(&(*record, item.view.whole.start)).copied()
             };
             for exchange in &tape.exchanges {
                 let Some(request) = place(exchange.request) else { continue };
@@ -94,7 +96,39 @@ impl Reel {
                 }
                 self.calls.push(call);
             }
+            text = tape.text;
         }
+        self.cassette.text = text;
+    }
+
+    /// For each server a cassette that holds it alone, without the text, and the indexes of its records.
+    fn parts(&self) -> Vec<(Cassette, Vec<usize>)> {
+        let Cassette { head, records, timing, .. } = &self.cassette;
+        let mut parts: Vec<(Cassette, Vec<usize>)> = Vec::with_capacity(head.servers.len());
+        let mut places = HashMap::new();
+        for server in &head.servers {
+            places.entry(server.0.as_str()).or_insert(parts.len());
+            let head = Head { servers: vec![server.clone()], ..Head::default() };
+            let part = Cassette {
+                head,
+                text: String::new(),
+                records: Vec::new(),
+                timing: *timing,
+                warnings: Vec::new(),
+            };
+            parts.push((part, Vec::new()));
+        }
+        for process in &head.processes {
+            let part = places.get(process.server.as_str()).and_then(|&place| parts.get_mut(place));
+            part.into_iter().for_each(|(part, _)| part.head.processes.push(process.clone()));
+        }
+        for (index, record) in records.iter().enumerate() {
+            let part = usize::try_from(record.server).ok().and_then(|server| parts.get_mut(server));
+            let Some((part, numbers)) = part else { continue };
+            part.records.push(Record { server: 0, ..record.clone() });
+            numbers.push(index);
+        }
+        parts
     }
 
     /// The client's pings, which a tape does not hold since a replay answers them by itself.

@@ -1,6 +1,6 @@
 //! The cassette at a glance.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::Filter;
@@ -53,12 +53,27 @@ fn add<T: PartialEq>(list: &mut Vec<(T, usize)>, what: T) {
 
 fn servers<'a>(reel: &'a Reel, filter: &Filter) -> Vec<Of<'a>> {
     let head = &reel.cassette.head;
+    let mut processes: HashMap<&str, Vec<&Process>> = HashMap::new();
+    for process in &head.processes {
+        processes.entry(&process.server).or_default().push(process);
+    }
+    let mut parts: Vec<Part> = vec![Part::default(); head.servers.len()];
+    let mut part_of = |index: usize, of: fn(&mut Part) -> &mut Vec<usize>, what: usize| {
+        let server = reel.at(index).and_then(|(_, record)| usize::try_from(record.server).ok());
+        let part = server.and_then(|server| parts.get_mut(server));
+        part.into_iter().for_each(|part| of(part).push(what));
+    };
+    (0..reel.messages.len()).for_each(|index| part_of(index, |part| &mut part.messages, index));
+    for (number, call) in reel.calls.iter().enumerate() {
+        part_of(call.request, |part| &mut part.calls, number);
+    }
     let chosen = |index: usize| filter.server.is_none_or(|server| usize::try_from(server) == Ok(index));
     head.servers
         .iter()
+        .zip(&parts)
         .enumerate()
         .filter(|(index, _)| chosen(*index))
-        .map(|(index, (name, server))| {
+        .map(|(_, ((name, server), part))| {
             let mut of = Of {
                 name,
                 server,
@@ -68,20 +83,25 @@ fn servers<'a>(reel: &'a Reel, filter: &Filter) -> Vec<Of<'a>> {
                 methods: Vec::new(),
                 others: Vec::new(),
                 ends: Vec::new(),
-                processes: head.processes.iter().filter(|process| process.server == *name).collect(),
+                processes: processes.get(name.as_str()).cloned().unwrap_or_default(),
             };
-            survey(reel, u32::try_from(index).unwrap_or(u32::MAX), &mut of);
+            survey(reel, part, &mut of);
             of
         })
         .collect()
 }
 
-fn survey(reel: &Reel, server: u32, of: &mut Of<'_>) {
+/// What belongs to one server: messages and calls by their indexes.
+#[derive(Clone, Default)]
+struct Part {
+    messages: Vec<usize>,
+    calls: Vec<usize>,
+}
+
+fn survey(reel: &Reel, part: &Part, of: &mut Of<'_>) {
     let (mut conns, mut sessions) = (BTreeSet::new(), BTreeSet::new());
-    for (index, message) in reel.messages.iter().enumerate() {
-        let Some((_, record)) = reel.at(index).filter(|(_, record)| record.server == server) else {
-            continue;
-        };
+    for &index in &part.messages {
+        let (Some((_, record)), Some(message)) = (reel.at(index), reel.messages.get(index)) else { continue };
         of.messages += usize::from(reel.kind(index) != "transport");
         conns.insert(record.conn);
         sessions.insert(record.session);
@@ -105,18 +125,16 @@ fn survey(reel: &Reel, server: u32, of: &mut Of<'_>) {
             add(&mut of.others, "response to nothing recorded");
         }
     }
-    for call in &reel.calls {
-        if reel.at(call.request).is_some_and(|(_, record)| record.server == server) {
-            let end = match call.outcome {
-                Outcome::Answered => continue,
-                Outcome::Open => "request never answered",
-                Outcome::ServerEnded => "request not answered: the server ended",
-                Outcome::Lost => "request whose answer is lost",
-                Outcome::Cut => "request not answered: the connection was cut",
-                Outcome::Bare => "request answered by HTTP alone",
-            };
-            add(&mut of.ends, end.to_owned());
-        }
+    for call in part.calls.iter().filter_map(|&call| reel.calls.get(call)) {
+        let end = match call.outcome {
+            Outcome::Answered => continue,
+            Outcome::Open => "request never answered",
+            Outcome::ServerEnded => "request not answered: the server ended",
+            Outcome::Lost => "request whose answer is lost",
+            Outcome::Cut => "request not answered: the connection was cut",
+            Outcome::Bare => "request answered by HTTP alone",
+        };
+        add(&mut of.ends, end.to_owned());
     }
     of.conns = conns.len();
     of.sessions = sessions.iter().filter(|session| **session > 0).count();

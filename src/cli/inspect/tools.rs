@@ -1,5 +1,6 @@
 //! The tools that the servers offered, as last listed.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::Filter;
@@ -31,6 +32,7 @@ struct Parameter {
 
 fn tools(reel: &Reel, filter: &Filter) -> Vec<Tool> {
     let mut tools: Vec<Tool> = Vec::new();
+    let mut places: HashMap<(u32, String), usize> = HashMap::new();
     let text = &reel.cassette.text;
     for call in &reel.calls {
         let Some((_, record)) = reel.at(call.request) else { continue };
@@ -40,9 +42,8 @@ fn tools(reel: &Reel, filter: &Filter) -> Vec<Tool> {
         let method = reel.method(call.request).unwrap_or_default();
         if method == "tools/call" {
             let name = reel.target(call.request).unwrap_or_default();
-            if let Some(tool) =
-                tools.iter_mut().find(|tool| tool.server == record.server && tool.name == name)
-            {
+            let place = places.get(&(record.server, name));
+            if let Some(tool) = place.and_then(|&place| tools.get_mut(place)) {
                 tool.calls += 1;
                 tool.errors += usize::from(call.answer.and_then(|answer| reel.error(answer)).is_some());
             }
@@ -53,12 +54,13 @@ fn tools(reel: &Reel, filter: &Filter) -> Vec<Tool> {
         for span in found.and_then(|found| elements(text, found).ok()).unwrap_or_default() {
             let name = member(text, span, "name").map(|name| string::decode(name.of(text)).into_owned());
             let Some(name) = name else { continue };
-            let known = tools.iter_mut().find(|tool| tool.server == record.server && tool.name == name);
-            if let Some(tool) = known {
+            let place = places.get(&(record.server, name.clone()));
+            if let Some(tool) = place.and_then(|&place| tools.get_mut(place)) {
                 tool.changed |= canonical(tool.span.of(text)) != canonical(span.of(text));
                 (tool.span, tool.listed) = (span, answer.record);
             } else {
                 let server = record.server;
+                places.insert((server, name.clone()), tools.len());
                 tools.push(Tool {
                     server,
                     name,
