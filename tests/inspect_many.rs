@@ -3,7 +3,7 @@
 use crate::support::Sandbox;
 use crate::support::replay::{call, request, result, said};
 
-const SERVERS: usize = 12_000;
+const SERVERS: usize = 8_000;
 
 #[test]
 fn many_servers_are_looked_at_within_the_hang_limit() {
@@ -35,12 +35,12 @@ fn many_servers_are_looked_at_within_the_hang_limit() {
     for (view, last) in [
         (
             &[][..],
-            "server \"s11999\", stdio: s\n  4 messages\n  -> tools/call       1  1 answered\n  -> tools/list       1  1 answered\n  process 0: exit 1\n",
+            "server \"s7999\", stdio: s\n  4 messages\n  -> tools/call       1  1 answered\n  -> tools/list       1  1 answered\n  process 0: exit 5\n",
         ),
-        (&["--timeline"], "s11999"),
-        (&["--tools"], "s11999"),
-        (&["--exchange", "23999"], "tools/list"),
-        (&["--server", "s11999", "--format", "json"], r#""code": 1"#),
+        (&["--timeline"], "s7999"),
+        (&["--tools"], "s7999"),
+        (&["--exchange", "15999"], "tools/list"),
+        (&["--server", "s7999", "--format", "json"], r#""code": 5"#),
     ] {
         let run = sandbox.mcpreel(["inspect", "c.json"].iter().chain(view)).run().expect(0);
         assert!(

@@ -37,6 +37,7 @@ mod record_leftovers;
 mod replay_batches;
 mod replay_endings;
 mod replay_hostile;
+mod replay_ids;
 mod replay_interaction;
 mod replay_listen;
 mod replay_matching;

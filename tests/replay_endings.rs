@@ -353,7 +353,8 @@ fn r053_noise_of_the_client_gets_no_answer() {
     // Said once, and no line of it on standard output.
     assert_eq!(
         client.close(0).stderr,
-        "mcpreel: the client sent a line that is no message; it gets no answer\n"
+        "mcpreel: the client sent a line that is no message; it gets no answer\n\
+         mcpreel: the client answered id 5, and no question of the server has it open\n"
     );
 }
 

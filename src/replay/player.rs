@@ -12,6 +12,7 @@ use super::index::{Index, is_open};
 use super::inputs::Inputs;
 use super::key::{self, Key, Rules};
 use super::live;
+use super::nearest::cut;
 pub use super::options::{Options, Ordering, Repeat};
 use super::report::Report;
 use super::session::{Asked, Batch, Ordinal, Play, Session};
@@ -134,7 +135,8 @@ impl Player {
             ..Report::default()
         };
         let tasks = Tasks::new(&tape);
-        Self {
+        let notes = tape.notes.clone();
+        let mut player = Self {
             taken: vec![false; tape.exchanges.len()],
             rules,
             options,
@@ -149,7 +151,9 @@ impl Player {
             next_play: 0,
             next_batch: 0,
             asked_for_input: HashMap::new(),
-        }
+        };
+        notes.into_iter().for_each(|note| player.warn(note));
+        player
     }
 
     /// A new live session.
@@ -346,7 +350,15 @@ impl Player {
         let version = version.and_then(|params| member(request.text, params, "protocolVersion"));
         self.next_play += 1;
         let number = self.next_play;
-        session.running.insert(request.id.to_owned(), number);
+        let other = session.running.insert(request.id.to_owned(), number);
+        // Over HTTP clients may share a session, and their ids are their own.
+        if other.is_some() && !self.options.http {
+            let id = cut(request.id);
+            self.warn(format!(
+                "the client asked with id {id} while another request of that id was open: both are answered, and a \
+                 cancellation is taken for the later one"
+            ));
+        }
         let listen = request.method == "subscriptions/listen";
         let play = Play {
             session: request.session,
@@ -425,7 +437,9 @@ impl Player {
         let id = view.id.map_or("", |id| id.of(text));
         let Some((number, ask)) = self.sessions.get_mut(session).and_then(|session| session.asked.remove(id))
         else {
-            return;
+            let id = cut(id);
+            return self
+                .warn(format!("the client answered id {id}, and no question of the server has it open"));
         };
         let Some(play) = self.plays.get_mut(&number) else { return };
         play.asks.insert(ask, Asked::Answered);

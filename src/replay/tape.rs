@@ -127,6 +127,8 @@ pub struct Tape {
     pub legacy: bool,
     /// Capability objects that the server declared, as spans.
     pub capabilities: Vec<Span>,
+    /// What of the recording is not replayed as it was, for people.
+    pub notes: Vec<String>,
     pub(super) wire: Wire,
 }
 
@@ -147,6 +149,7 @@ impl Tape {
             modern_versions: Vec::new(),
             legacy: false,
             capabilities: Vec::new(),
+            notes: Vec::new(),
             wire: Wire::new(&cassette.text, &cassette.records, server),
         };
         let Cassette { head, text, records, .. } = cassette;

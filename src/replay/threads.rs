@@ -18,6 +18,7 @@ impl Tape {
         let (mut client, mut server) = (Waiting::default(), Waiting::default());
         // The unanswered requests of each HTTP exchange.
         let mut open: HashMap<u32, Vec<(&str, u32)>> = HashMap::new();
+        let (mut strays, mut doubles) = (Vec::new(), Vec::new());
         for (index, item) in self.items.iter().enumerate() {
             let at = index_of(index);
             let id = (item.conn, item.view.id.map_or("", |id| id.of(text)));
@@ -30,7 +31,11 @@ impl Tape {
                 (Side::Client, Shape::Request) => {
                     let era = mcp::era(text, &item.view);
                     let exchange = index_of(self.exchanges.len());
-                    client.push(id, exchange);
+                    let alone = client.push(id, exchange);
+                    // Over HTTP the exchange tells whose an answer is.
+                    if !alone && item.exchange == 0 {
+                        doubles.push(item.record);
+                    }
                     if item.exchange != 0 {
                         pairs.posts.entry(item.exchange).or_default().push(exchange);
                         open.entry(item.exchange).or_default().push((id.1, exchange));
@@ -56,12 +61,22 @@ impl Tape {
                             Some(exchange)
                         }
                         Some(_) => None,
-                        None => client.pop(id).filter(|asked| *asked != PING),
+                        None => client.pop(id),
                     };
-                    if let Some(exchange) = exchange {
-                        set(&mut pairs.answered_at, exchange, at);
+                    match exchange {
+                        Some(PING) => None,
+                        Some(exchange) => {
+                            set(&mut pairs.answered_at, exchange, at);
+                            Some(exchange)
+                        }
+                        None => {
+                            // Without an id it answers what was no message.
+                            if id.1 != "null" {
+                                strays.push(item.record);
+                            }
+                            None
+                        }
                     }
-                    exchange
                 }
                 (Side::Server, Shape::Request) => {
                     server.push(id, at);
@@ -86,6 +101,16 @@ impl Tape {
                 set(&mut pairs.links, at, linked);
             }
         }
+        self.notes.extend(note(
+            &strays,
+            "no open request is answered",
+            "a second answer, or one to an unknown id, is not replayed",
+        ));
+        self.notes.extend(note(
+            &doubles,
+            "the id of the request was in use",
+            "requests with equal ids get their answers in recorded order",
+        ));
         pairs
     }
 
@@ -338,10 +363,17 @@ struct Waiting<'t> {
 }
 
 impl<'t> Waiting<'t> {
-    fn push(&mut self, id: (u32, &'t str), request: u32) {
+    /// Adds a request; `false` when another with its id waits already.
+    fn push(&mut self, id: (u32, &'t str), request: u32) -> bool {
         match self.first.entry(id) {
-            Entry::Vacant(place) => drop(place.insert(request)),
-            Entry::Occupied(_) => self.later.entry(id).or_default().push_back(request),
+            Entry::Vacant(place) => {
+                place.insert(request);
+                true
+            }
+            Entry::Occupied(_) => {
+                self.later.entry(id).or_default().push_back(request);
+                false
+            }
         }
     }
 
@@ -371,6 +403,16 @@ impl<'t> Waiting<'t> {
         }
         Some(first)
     }
+}
+
+/// Says where something is so in the recording, and what comes of it.
+fn note(records: &[u32], what: &str, so: &str) -> Option<String> {
+    let first = records.first()?;
+    let more = match records.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!("message {first}{more} of the recording: {what}; {so}"))
 }
 
 fn get<T: Copy>(list: &[T], index: u32) -> Option<T> {
