@@ -29,7 +29,7 @@ use crate::stdio::child;
     example = "{command_name} --cassette session.cassette.json --mode none -- npx -y server-files .",
     note = "MCPREEL_MODE (or MCP_CASSETTE_MODE) in the environment, or in that of a parent, goes before --mode.",
     error_code(2, "wrong usage, or no cassette in mode none"),
-    error_code(3, "replay: something was asked that was not recorded"),
+    error_code(3, "replay: something was asked that was not recorded, or --require-all-used was not met"),
     error_code(6, "another recording owns the cassette"),
     error_code(125, "the recording could not be started, or failed while the session went on"),
     error_code(126, "the server's command cannot be run"),
