@@ -185,7 +185,7 @@ fn peak(pid: u32) -> usize {
 
 #[test]
 fn a_miss_on_something_large_takes_little_more_than_its_request_and_key() {
-    const SIZE: usize = 16 << 20;
+    const SIZE: usize = 8 << 20;
     let sandbox = Sandbox::new();
     let records: Vec<String> =
         (0..5).flat_map(|n| answered(&n.to_string(), "t", &format!(r#"{{"q":{n}}}"#), "x")).collect();
