@@ -52,6 +52,7 @@ mod run;
 mod serve_legacy;
 mod serve_modern;
 mod serve_parameters;
+mod serve_recorded;
 mod serve_rounds;
 mod settings;
 mod stalled_disk;

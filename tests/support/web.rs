@@ -43,6 +43,20 @@ impl Answer {
         answer
     }
 
+    /// Its messages, as JSON or as events.
+    pub fn messages(&self) -> Vec<String> {
+        match self.header("content-type") {
+            Some("text/event-stream") => self.events(),
+            _ => vec![self.body.clone()],
+        }
+    }
+
+    /// The last of them.
+    #[track_caller]
+    pub fn last(&self) -> String {
+        self.messages().pop().unwrap()
+    }
+
     /// The data of its events.
     pub fn events(&self) -> Vec<String> {
         self.body.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect()
@@ -348,6 +362,39 @@ impl Sandbox {
         let rest = url.trim().strip_prefix("http://").unwrap();
         let (host, path) = rest.split_once('/').unwrap();
         Endpoint { client: Mutex::new(client), host: host.to_owned(), path: format!("/{path}") }
+    }
+
+    /// A session with the demo server through a recorder, all over HTTP, into `c.json`.
+    #[track_caller]
+    pub fn record_demo_http<T>(&self, session: impl FnOnce(&Endpoint) -> T) -> T {
+        let server = self.listen(["demo", "server", "--listen", "127.0.0.1:0"]);
+        let url = format!("http://{}{}", server.host, server.path);
+        let recorder =
+            self.listen(["record", "-q", "--cassette", "c.json", "--server", "demo", "--url", &url]);
+        let got = session(&recorder);
+        recorder.end(0);
+        server.end(0);
+        got
+    }
+
+    /// The same session again with the cassette: it is to give the same.
+    #[track_caller]
+    pub fn twice<T: PartialEq + std::fmt::Debug>(
+        &self,
+        options: &[&str],
+        session: impl Fn(&Endpoint) -> T,
+    ) -> T {
+        let recorded = self.record_demo_http(&session);
+        let replay = self.replay_http(options);
+        assert_eq!(session(&replay), recorded);
+        replay.end(0);
+        recorded
+    }
+
+    /// Serves `c.json` over HTTP.
+    #[track_caller]
+    pub fn replay_http(&self, options: &[&str]) -> Endpoint {
+        self.listen(["serve", "c.json"].iter().chain(options).copied())
     }
 
     /// Serves a cassette of these stdio records over HTTP.
