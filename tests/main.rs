@@ -54,6 +54,7 @@ mod serve_modern;
 mod serve_parameters;
 mod serve_recorded;
 mod serve_rounds;
+mod serve_tasks;
 mod settings;
 mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]

@@ -297,7 +297,7 @@ fn r094_a_missing_capability() {
 }
 
 #[test]
-fn r095_r096_listening() {
+fn r096_listening() {
     let sandbox = Sandbox::new();
     let filter = "\"notifications\":{\"toolsListChanged\":true}";
     let listen = |id: &str| modern(id, "subscriptions/listen", filter, "{}");
