@@ -379,3 +379,72 @@ fn r100_modern_clients_are_sent_to_a_url_by_a_result() {
     server.modern(&tool("3", "ask_url", "{}", r#"{"elicitation":{}}"#)).fails(400, -32021);
     server.end(0);
 }
+
+#[test]
+fn r086_one_exchange_played_twice_at_once_asks_two_questions() {
+    let sandbox = Sandbox::new();
+    let answer = |client: &Legacy<'_>, question: &str, name: &str| {
+        let content = format!(r#"{{"action":"accept","content":{{"name":"{name}"}}}}"#);
+        client.post(&result(&value(question)["id"].to_string(), &content)).expect(202);
+    };
+    let ask = call("\"a\"", "ask", r#"{"message":"who?"}"#);
+    let said = sandbox.record_demo_http(|server| {
+        let client = server.greet(r#"{"elicitation":{}}"#);
+        let mut stream = client.stream(&ask);
+        answer(&client, &stream.next().unwrap(), "Ada");
+        stream.next().unwrap()
+    });
+    let server = sandbox.replay_http(&["--repeat", "last"]);
+    let client = server.greet(r#"{"elicitation":{}}"#);
+    let mut streams = [client.stream(&ask), client.stream(&ask.replace("\"a\"", "0"))];
+    let questions = streams.each_mut().map(|stream| stream.next().unwrap());
+    assert_ne!(value(&questions[0])["id"], value(&questions[1])["id"]);
+    // The second is answered first, and its call alone goes on.
+    answer(&client, &questions[1], "Ada");
+    assert_eq!(value(&streams[1].next().unwrap()), value(&said.replace("\"a\"", "0")));
+    assert_eq!(streams[1].next(), None);
+    answer(&client, &questions[0], "Ada");
+    assert_eq!(streams[0].next().unwrap(), said);
+    drop((client, streams));
+    server.end(0);
+}
+
+#[test]
+fn r096_the_live_id_is_everywhere_and_only_what_was_asked_for_comes() {
+    let sandbox = Sandbox::new();
+    let meta = |id: &str| format!(r#""_meta":{{{}}}"#, subscription(id));
+    let over = |id: &str| result(id, &format!(r#"{{"resultType":"complete",{}}}"#, meta(id)));
+    let both = r#"{"toolsListChanged":true,"resourceSubscriptions":["demo://readme"]}"#;
+    let notified = |id: &str, name: &str, more: &str| notification(name, &format!("{{{}{more}}}", meta(id)));
+    let params = format!("\"notifications\":{both}");
+    let records = [
+        c(1, modern("7", "subscriptions/listen", &params, "{}")),
+        s(1, notified("7", "subscriptions/acknowledged", &format!(",{params}"))).sse(),
+        c(2, tool("1", "t", "{}", "{}")),
+        s(2, said("1", "x")).status(200),
+        s(1, notified("7", "tools/list_changed", "")),
+        s(1, notified("7", "resources/updated", r#","uri":"demo://readme""#)),
+        c(3, tool("1", "end", "{}", "{}")),
+        s(3, said("1", "y")).status(200),
+        s(1, over("7")),
+        c(4, tool("1", "later", "{}", "{}")),
+        s(4, said("1", "z")).status(200),
+    ];
+    for (id, filter, expected) in [
+        ("7", both, &["tools/list_changed", "resources/updated"][..]),
+        ("\"7\"", both, &["tools/list_changed", "resources/updated"]),
+        ("8", README, &["resources/updated"]),
+        ("\"\u{e9}\"", TOOLS, &["tools/list_changed"]),
+    ] {
+        let server = sandbox.play_recorded_http(&records, &[]);
+        let mut stream = listen(&server, id, filter);
+        server.modern(&tool("1", "t", "{}", "{}")).expect(200);
+        for name in expected {
+            assert_eq!(heard(&mut stream, id), format!("notifications/{name}"));
+        }
+        server.modern(&tool("1", "end", "{}", "{}")).expect(200);
+        assert_eq!(stream.next().unwrap(), over(id));
+        assert_eq!(stream.next(), None);
+        server.end(0);
+    }
+}

@@ -1,5 +1,6 @@
 //! What the tests share: a folder of their own, the binary, and a client that speaks over real pipes.
 
+mod demo;
 pub mod http;
 pub mod replay;
 pub mod tls;
