@@ -441,3 +441,28 @@ fn r040_headers_that_contradict_the_body_are_the_servers_to_judge() {
     assert_eq!(facts, [false, true, false, true, false, true], "{kept:?}");
     assert!(kept[2].contains(r#""http":{"mcp-method":"other","mcp-param-region":"us"}"#), "{kept:?}");
 }
+
+#[test]
+fn heads_are_passed_on_up_to_64_kib() {
+    let upstream = Upstream::start(|request, socket| {
+        let size = request.header("x-wanted").unwrap().parse().unwrap();
+        let fields = format!("Content-Type: application/json\r\nX-Long: {}\r\n", "y".repeat(size));
+        socket.write_all(&answer("200 OK", &fields, PONG)).is_ok()
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q", "--header", "X-Ours: o"]);
+    let long = "x".repeat(65_000);
+    for size in [65_000, 65_300, 1] {
+        let got = proxy.post(&format!("X-Wanted: {size}\r\nX-Long: {long}\r\n"), PING);
+        assert_eq!((got.status, got.text()), (200, PONG));
+        assert_eq!(got.header("x-long").map(str::len), Some(size));
+        assert_eq!(upstream.next().header("x-long"), Some(&*long));
+    }
+    // Of an answer with more nothing comes; the next request is not the worse for it.
+    assert_eq!(proxy.begin_post("X-Wanted: 66000\r\n", PING).rest(), b"");
+    assert_eq!(proxy.post("X-Wanted: 1\r\n", PING).text(), PONG);
+    // Many short fields grow more than others.
+    let many: String = (0..120).map(|n| format!("F{n}:{}\r\n", "z".repeat(500))).collect();
+    assert_eq!(proxy.post(&format!("X-Wanted:1\r\n{many}"), PING).text(), PONG);
+    proxy.stop(0);
+}

@@ -26,6 +26,10 @@ use super::handshake;
 use super::headers::is_sound;
 use crate::error::{Error, Result};
 
+/// Bytes of the head of an answer. Our listener takes as much of a request, which grows a little on its way: by the path
+/// and the fields of ours. The buffers must hold a head, and every open stream has two of each over TLS, all of it in
+/// memory.
+const LARGEST_HEAD: usize = 64 * 1024;
 /// Agents that are kept while nothing uses them.
 const IDLE: usize = 16;
 
@@ -133,7 +137,9 @@ impl Upstream {
             // Node's servers and uvicorn close a connection that idles for 5 s. A request that meets the close is lost,
             // and may not be repeated.
             .max_idle_age(Duration::from_secs(4))
-            .max_response_header_size(64 * 1024)
+            .max_response_header_size(LARGEST_HEAD)
+            .input_buffer_size(LARGEST_HEAD + 4 * 1024)
+            .output_buffer_size(LARGEST_HEAD + 16 * 1024)
             .timeout_connect(Some(options.connect.unwrap_or(Duration::from_secs(10))))
             .tls_config(tls.build());
         // ureq would ask a proxy for loopback addresses too.
