@@ -334,15 +334,17 @@ impl Tape {
 
     /// What the cassette as a whole says about its server.
     fn survey(&mut self) {
+        const LEVEL: &str = "logging/setLevel";
         for exchange in &self.exchanges {
             let Some(request) = self.item(exchange.request) else { continue };
-            let level = mcp::target("logging/setLevel", &self.text, &request.view);
-            let level = level.filter(|_| request.view.method_name(&self.text) == "logging/setLevel");
+            if request.view.method_name(&self.text) != LEVEL {
+                continue;
+            }
+            let level = mcp::target(LEVEL, &self.text, &request.view);
+            let (record, level) = (request.record, level.and_then(|level| mcp::severity(&level)));
             let conn = usize::try_from(exchange.conn).unwrap_or(usize::MAX);
-            let set =
-                level.and_then(|level| mcp::severity(&level)).map(|severity| (request.record, severity));
-            if let Some(conn) = self.conns.get_mut(conn) {
-                conn.levels.extend(set);
+            if let (Some(conn), Some(severity)) = (self.conns.get_mut(conn), level) {
+                conn.levels.push((record, severity));
             }
         }
         let mut versions: Vec<String> = Vec::new();
