@@ -74,3 +74,42 @@ impl Stage {
         Some(hub.into_player())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cassette::Cassette;
+    use crate::mcp::Era;
+    use crate::redact;
+    use crate::replay::http::checks::Incoming;
+    use crate::replay::key::Rules;
+    use crate::replay::player::Options;
+    use crate::replay::tape::Tape;
+
+    const EMPTY: &str = r#"{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"mcpreel 0.1.0","servers":{"demo":{"transport":"http","url":"http://127.0.0.1:1/mcp"}},"messages":[]}"#;
+
+    #[test]
+    fn after_a_request_that_cannot_be_played_there_are_no_answers_and_no_good_end() {
+        let cassette = Cassette::parse(Path::new("c.json"), EMPTY.into()).unwrap();
+        let rules = Rules::new(&[], &[], Arc::new(redact::Rules::new(false, &[]).unwrap())).unwrap();
+        let player = Player::new(Tape::new(cassette, 0), rules, Options::default());
+        let offer = Arc::new(player.offer());
+        let (stage, _woken) = Stage::new(Hub::new(player, offer, Box::new(|note| panic!("{note}"))));
+        // A miss, which is to be told.
+        let post = || {
+            let incoming =
+                Incoming { era: Era::Legacy, opens: false, asks: true, batch: false, dropped: false };
+            let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#.to_vec();
+            let (events, _) = crossbeam_channel::unbounded();
+            stage.take(Command::Post { carrier: 1, session: None, incoming, body, events })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
+        assert!(!post());
+        assert!(stage.until_due().is_none());
+        assert!(stage.end().is_none());
+    }
+}
