@@ -466,3 +466,27 @@ fn heads_are_passed_on_up_to_64_kib() {
     assert_eq!(proxy.post(&format!("X-Wanted:1\r\n{many}"), PING).text(), PONG);
     proxy.stop(0);
 }
+
+#[test]
+fn r040_a_header_is_compared_with_what_is_not_too_deep() {
+    let upstream = Upstream::saying(json(PONG));
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    let call = |depth: usize| {
+        let (open, close) = ("{\"a\":".repeat(depth), "}".repeat(depth));
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"arguments":{open}"eu"{close}}}}}"#
+        )
+    };
+    let depths = [1, 16, 17, 100_000];
+    for depth in depths {
+        assert_eq!(proxy.post("Mcp-Param-Region: eu\r\n", &call(depth)).text(), PONG);
+    }
+    proxy.stop(0);
+    let path = sandbox.path.join("c.json");
+    let cassette = mcpreel::cassette::Cassette::read(&path).unwrap();
+    let kept = cassette.records.iter().step_by(2);
+    let kept: Vec<bool> =
+        kept.map(|record| record.more.as_ref().is_some_and(|more| more.http.is_some())).collect();
+    assert_eq!(kept, [false, false, true, true]);
+}

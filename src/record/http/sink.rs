@@ -14,6 +14,9 @@ use crate::jsonrpc::scan::Members;
 use crate::jsonrpc::string;
 use crate::mcp;
 
+/// Objects inside of each other in which an argument is looked for. Schemas of tools are flat.
+const DEPTH: usize = 16;
+
 /// The recorder's end of a segment.
 #[derive(Debug)]
 pub struct Segment(Writer);
@@ -109,20 +112,21 @@ impl Segment {
                 // Legacy bodies do not repeat it: it is the version that was agreed on.
                 None => self.is_agreed(value),
             },
-            _ => view.params.is_some_and(|params| has_argument(text, params.start, value)),
+            _ => view.params.is_some_and(|params| has_argument(text, params.start, value, DEPTH)),
         }
     }
 }
 
 /// Whether a string, number or boolean below the value at `start` reads like `value`. Which parameter a header
-/// repeats is said in the tool's schema, which need not be known here.
-fn has_argument(text: &str, start: usize, value: &str) -> bool {
+/// repeats is said in the tool's schema, which need not be known here. What is deeper than `depth` is not looked at: each
+/// level is read again for the one above it.
+fn has_argument(text: &str, start: usize, value: &str, depth: usize) -> bool {
     let Some(mut members) = Members::of(text, start) else { return false };
     while let Ok(Some((_, found))) = members.next() {
         let literal = found.of(text);
         let equal = match literal.as_bytes().first() {
             Some(b'"') => string::is(literal, value),
-            Some(b'{') => has_argument(text, found.start, value),
+            Some(b'{') => depth > 0 && has_argument(text, found.start, value, depth - 1),
             _ => literal == value,
         };
         if equal {
