@@ -15,6 +15,7 @@ mod architecture;
 mod bad_places;
 mod demo_http;
 mod docs;
+mod faults_stdio;
 mod first_light;
 mod format;
 mod format_frozen;

@@ -12,6 +12,7 @@ pub mod options;
 pub mod record;
 pub mod recover;
 pub mod serve;
+pub mod staging;
 mod stderr;
 pub mod upstream;
 pub mod use_;

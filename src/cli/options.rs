@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::listen::{self, Http};
 use super::say;
+use super::staging::Staging;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::CassetteOnDisk;
 use crate::cassette::state::State;
@@ -17,6 +18,8 @@ use crate::exit;
 use crate::jsonrpc::scan::{Members, elements};
 use crate::jsonrpc::string;
 use crate::redact;
+use crate::replay::Aside;
+use crate::replay::faults::Way;
 use crate::replay::http;
 use crate::replay::player::{Options, Ordering, Player, Repeat};
 use crate::replay::stdio::{self, Ended};
@@ -103,6 +106,8 @@ pub struct Replay<'a> {
     pub session: Option<String>,
     /// How it is matched.
     pub matching: Matching,
+    /// Faults and pace.
+    pub staging: Staging,
     /// How much is said.
     pub voice: Voice,
 }
@@ -132,6 +137,7 @@ pub fn replay(replay: Replay<'_>) -> Result<u8> {
 
 /// Replays a cassette and returns the exit status.
 pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
+    replay.staging.check()?;
     let cassette = load(replay.path, &replay.source)?;
     for warning in &cassette.warnings {
         say(&format!("warning: {warning}"));
@@ -152,6 +158,14 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
         }
         Over::Stdio | Over::Recorded(_) => None,
     };
+    let (pace, unpaced) = replay.staging.pace(replay.path, &cassette);
+    unpaced.iter().for_each(|warning| say(warning));
+    let servers = cassette.head.names();
+    let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+    let tape = Tape::new(cassette, server);
+    let sessions = http::Offer::of(&tape).sessions;
+    let way = if http.is_some() { Way::Http { sessions } } else { Way::Pipe };
+    let faults = replay.staging.faults(&tape, &servers, way)?;
     let options = Options {
         ordering: replay.matching.ordering,
         repeat: replay.matching.repeat,
@@ -163,14 +177,21 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
         // Only what shares a pipe is read together.
         progress_gap: if http.is_some() { 0 } else { Options::default().progress_gap },
         http: http.is_some(),
+        sessions,
+        faithful: http.as_ref().is_some_and(|http| http.faithful),
+        pace,
     };
     let caught = caught_signals()?;
-    let mut player = Player::new(Tape::new(cassette, server), rules, options);
+    let mut player = Player::new(tape, rules, options);
+    if let Some(faults) = faults {
+        player = player.with_faults(faults);
+    }
+    let aside = Aside { note: &|text| say(text), noise: &|text| super::stderr::write(text.to_owned()) };
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
         listen::announce(&server, http::PATH, &http, replay.voice)?;
-        let signal = http::serve(&mut player, server, guard, http.faithful, &caught, &|text| say(text))?;
-        return conclude(&player, Ended::Signal(signal), replay.session, &replay.matching);
+        let ended = http::serve(&mut player, server, guard, http.faithful, &caught, aside)?;
+        return conclude(&player, ended, replay.session, &replay.matching, replay.staging.require);
     }
     let name = player.server().to_owned();
     let (state, path, owner) =
@@ -184,14 +205,8 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
         voice.detail(&format!("live session {} of {} ({})", ordinal.number + 1, owner.who(), era.word()));
         usize::try_from(ordinal.number).unwrap_or(usize::MAX)
     };
-    let ended = stdio::serve(
-        &mut player,
-        Box::new(ordinal),
-        std::io::stdin(),
-        std::io::stdout(),
-        &caught,
-        &|text| say(text),
-    )?;
+    let ended =
+        stdio::serve(&mut player, Box::new(ordinal), std::io::stdin(), std::io::stdout(), &caught, aside)?;
     if ended == Ended::ServerEnded {
         let how = match player.recorded_exit(0) {
             Some(Exit::Code(code)) => format!("with status {code}"),
@@ -200,7 +215,7 @@ pub fn replay_over(replay: Replay<'_>, over: Over) -> Result<u8> {
         };
         replay.voice.note(&format!("the recorded server ended {how}, so the replay does"));
     }
-    conclude(&player, ended, replay.session, &replay.matching)
+    conclude(&player, ended, replay.session, &replay.matching, replay.staging.require)
 }
 
 /// Gets the signals that end the program, from now on.
@@ -218,7 +233,13 @@ fn micros(duration: Duration) -> u64 {
 }
 
 /// The report and the exit status.
-fn conclude(player: &Player, ended: Ended, session: Option<String>, matching: &Matching) -> Result<u8> {
+fn conclude(
+    player: &Player,
+    ended: Ended,
+    session: Option<String>,
+    matching: &Matching,
+    require_faults: bool,
+) -> Result<u8> {
     let mut report = player.report(&ended.words());
     report.session = session;
     let missed = report.misses.len();
@@ -235,6 +256,10 @@ fn conclude(player: &Player, ended: Ended, session: Option<String>, matching: &M
             ));
         }
     }
+    for row in report.unfired() {
+        say(&format!("{} never fired", row.words()));
+    }
+    let unmet = unmet || (require_faults && report.unfired().next().is_some());
     if let Some(path) = &matching.report {
         let written = append_line(Path::new(path), &report.json());
         match written {
@@ -243,7 +268,11 @@ fn conclude(player: &Player, ended: Ended, session: Option<String>, matching: &M
             other => other?,
         }
     }
-    Ok(if missed > 0 || unmet { exit::MISS } else { exit::OK })
+    Ok(match ended {
+        _ if missed > 0 || unmet => exit::MISS,
+        Ended::Fault(status) => status,
+        _ => exit::OK,
+    })
 }
 
 /// Adds a line to a file in one write, so that several processes can share it.

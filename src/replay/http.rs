@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select, unbounded};
 
+use super::Aside;
 use super::player::Player;
+use super::stdio::Ended;
 use super::tape::Tape;
 use crate::error::{Error, Result};
 use crate::http::guard::Guard;
@@ -90,7 +92,7 @@ impl Offer {
     }
 }
 
-/// Plays to the clients of `server` until a signal comes, and returns its number. With `faithful`, legacy streams break
+/// Plays to the clients of `server` until a signal comes, or a fault ends it. With `faithful`, legacy streams break
 /// off where the recorded ones did, and clients come back for the rest.
 ///
 /// # Errors
@@ -102,8 +104,8 @@ pub fn serve(
     guard: Guard,
     faithful: bool,
     signals: &Receiver<i32>,
-    note: &dyn Fn(&str),
-) -> Result<i32> {
+    aside: Aside<'_>,
+) -> Result<Ended> {
     let offer = Arc::new(Offer { faithful, ..player.offer() });
     let (commands, inbox) = unbounded();
     let stopper = server.stopper();
@@ -116,24 +118,30 @@ pub fn serve(
     let started = Instant::now();
     let now = || u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let mut hub = Hub::new(player, offer);
-    let signal = loop {
+    let ended = loop {
         let wait = hub
             .next_deadline()
             .map_or(Duration::from_hours(1), |at| Duration::from_micros(at.saturating_sub(now())));
         select! {
             recv(inbox) -> command => match command {
                 Ok(command) => hub.take(command, now()),
-                Err(_) => break 0,
+                Err(_) => break Ended::Signal(0),
             },
-            recv(signals) -> signal => break signal.unwrap_or_default(),
+            recv(signals) -> signal => break Ended::Signal(signal.unwrap_or_default()),
             default(wait) => {}
         }
         hub.tick(now());
-        hub.pass_on(note);
+        hub.pass_on(aside);
+        if let Some(status) = hub.exit {
+            break Ended::Fault(status);
+        }
     };
-    hub.end(now(), note);
+    match ended {
+        Ended::Fault(_) => hub.abandon(),
+        _ => hub.end(now(), aside),
+    }
     // What still comes in finds nobody.
     drop(inbox);
     stopper.stop(GRACE);
-    Ok(signal)
+    Ok(ended)
 }

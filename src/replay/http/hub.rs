@@ -11,6 +11,8 @@ use super::checks::{Incoming, Refused};
 use super::ids;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
+use crate::replay::Aside;
+use crate::replay::faults::effect::{Act, Effect, half};
 use crate::replay::player::{Framing, Output, Part, Player};
 
 /// What a connection tells the player.
@@ -55,6 +57,18 @@ pub(super) enum Event {
     Prime(String, Option<u64>),
     /// There is no more, and no answer; the connection breaks off or not.
     Over { cut: bool },
+    /// The head of the answer; `mute`: and nothing ever follows it.
+    Head { mute: bool },
+    /// An answer that is no message.
+    Whole { status: u16, headers: Vec<(String, String)>, body: String },
+    /// The next message goes out at so many bytes per second.
+    Slow(u64),
+    /// The answer goes out up to its half.
+    Half(String),
+    /// The answer goes out, and then the connection closes.
+    Hangup(String),
+    /// The connection is reset.
+    Reset,
     /// The replay ends.
     Closing,
     /// The client has left.
@@ -71,12 +85,18 @@ struct Live {
     backlog: Vec<String>,
     /// Everything goes to the stream (HTTP+SSE).
     old: bool,
+    /// The bytes per second of the next message.
+    rate: Option<u64>,
 }
 
 impl Live {
     fn tell(&mut self, text: String) {
         match &self.stream {
-            Some((_, events)) => drop(events.send(vec![Event::Message(text, Part::Inner)])),
+            Some((_, events)) => {
+                let slow = self.rate.take().map(Event::Slow);
+                let message = Event::Message(text, Part::Inner);
+                let _ = events.send(slow.into_iter().chain([message]).collect());
+            }
             None => self.backlog.push(text),
         }
     }
@@ -134,6 +154,8 @@ pub(super) struct Hub<'p> {
     /// All clients of a server that issued no sessions.
     anonymous: Option<usize>,
     counters: Arc<[AtomicUsize; 2]>,
+    /// A fault ends the program with this status.
+    pub(super) exit: Option<u8>,
 }
 
 impl<'p> Hub<'p> {
@@ -148,6 +170,7 @@ impl<'p> Hub<'p> {
             modern: None,
             anonymous: None,
             counters: Arc::default(),
+            exit: None,
         }
     }
 
@@ -198,6 +221,7 @@ impl<'p> Hub<'p> {
             Command::OpenOld { carrier, events } => {
                 let Some(id) = ids::fresh() else { return };
                 let session = self.new_session();
+                self.player.pipe(session);
                 self.ids.insert(id.clone(), session);
                 let mut live = Live { id: Some(id.clone()), old: true, ..Live::default() };
                 live.open(carrier, events, Event::Endpoint(id));
@@ -333,12 +357,13 @@ impl<'p> Hub<'p> {
     }
 
     /// Hands what the player decided to the connections and to the user.
-    pub(super) fn pass_on(&mut self, note: &dyn Fn(&str)) {
+    pub(super) fn pass_on(&mut self, aside: Aside<'_>) {
         let outputs: Vec<Output> = self.player.outputs().collect();
         let mut sent: BTreeMap<u64, (Events, Vec<Event>)> = BTreeMap::new();
         for output in outputs {
             match output {
-                Output::Note(text) => note(&text),
+                Output::Note(text) => (aside.note)(&text),
+                Output::Fault(effect) => self.carry_out(&mut sent, effect, aside),
                 Output::Begins { carrier, framing } => {
                     self.begin(&mut sent, carrier, framing);
                 }
@@ -384,12 +409,55 @@ impl<'p> Hub<'p> {
                         self.waiters.remove(&carrier);
                     }
                     self.forget(session);
-                    note("the recorded server ended here: the session and its open requests end");
+                    (aside.note)("the recorded server ended here: the session and its open requests end");
                 }
             }
         }
         for (events, list) in sent.into_values() {
             let _ = events.send(list);
+        }
+    }
+
+    /// Carries out a fault.
+    fn carry_out(
+        &mut self,
+        sent: &mut BTreeMap<u64, (Events, Vec<Event>)>,
+        effect: Effect,
+        aside: Aside<'_>,
+    ) {
+        let Effect { session, carrier, act } = effect;
+        let mut old = self.lives.get_mut(&session).filter(|live| live.old);
+        let last = match act {
+            Act::Noise(text) => return (aside.noise)(&text),
+            Act::Exit(status) => return self.exit = Some(status),
+            Act::Slow(rate) => match old {
+                Some(live) => return live.rate = Some(rate),
+                None => return self.push(sent, carrier, Event::Slow(rate)),
+            },
+            Act::Head { mute } => return self.push(sent, carrier, Event::Head { mute }),
+            Act::Half(text) => match &mut old {
+                Some(live) => return live.tell(half(&text).to_owned()),
+                None => Event::Half(text),
+            },
+            Act::Hangup(text) => {
+                if let Some(live) = &mut old {
+                    live.tell(text);
+                    return self.forget(session);
+                }
+                self.settle_session(sent, carrier, &text);
+                Event::Hangup(text)
+            }
+            Act::Reset if old.is_some() => return self.forget(session),
+            Act::Reset => Event::Reset,
+            Act::Status { status, headers, body } => Event::Whole { status, headers, body },
+            Act::Expired => Event::Refused(no_session()),
+            Act::Break => Event::Over { cut: true },
+        };
+        let expired = matches!(last, Event::Refused(_));
+        self.push(sent, carrier, last);
+        self.waiters.remove(&carrier);
+        if expired {
+            self.forget(session);
         }
     }
 
@@ -435,16 +503,25 @@ impl<'p> Hub<'p> {
     }
 
     /// The replay ends: what is due goes out, and then all answers end.
-    pub(super) fn end(&mut self, now: u64, note: &dyn Fn(&str)) {
+    pub(super) fn end(&mut self, now: u64, aside: Aside<'_>) {
         let mut sessions: Vec<usize> = self.lives.keys().copied().chain(self.modern).collect();
         sessions.sort_unstable();
         sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
-        self.pass_on(note);
+        self.pass_on(aside);
+        self.tell_all(&Event::Closing);
+    }
+
+    /// The program ends here and now: all connections break off.
+    pub(super) fn abandon(&mut self) {
+        self.tell_all(&Event::Over { cut: true });
+    }
+
+    fn tell_all(&self, event: &Event) {
         let streams = self.lives.values().filter_map(|live| live.stream.as_ref().map(|(_, events)| events));
         let followers = self.logs.values().filter_map(|log| log.follower.as_ref());
         let waiting = self.waiters.values().map(|waiter| &waiter.events);
         for events in waiting.chain(streams).chain(followers) {
-            let _ = events.send(vec![Event::Closing]);
+            let _ = events.send(vec![event.clone()]);
         }
     }
 }
