@@ -106,7 +106,7 @@ fn golden_command_reference() {
         "| 0 | done, nothing to report |\n",
         "| 1 | it could not be done: a file cannot be read or written, or nothing was captured |\n",
         "| 2 | wrong usage, unreadable or newer input |\n",
-        "| 3 | replay: something was asked that was not recorded, or `--require-all-used` was not met |\n",
+        "| 3 | replay: something was asked that was not recorded, or a `--require-` option was not met |\n",
         "| 6 | another recording owns the cassette |\n",
         "| 125 | `record`, `use`: mcpreel itself failed |\n",
         "| 126, 127 | `record`, `use`: the command cannot be run, or was not found |\n",

@@ -16,6 +16,7 @@ mod bad_places;
 mod demo_http;
 mod docs;
 mod faults_http;
+mod faults_overlay;
 mod faults_stdio;
 mod first_light;
 mod format;
