@@ -9,6 +9,7 @@
 mod cassettes;
 mod client;
 mod load;
+mod pace;
 mod record;
 mod replay;
 mod servers;
@@ -63,9 +64,10 @@ fn measure(program: &str, theirs: &str, wanted: &[&str]) {
         folder,
     };
     let mut table = Table::default();
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 6] = [
         ("start", start::measure),
         ("replay", replay::measure),
+        ("pace", pace::measure),
         ("record", record::measure),
         ("load", load::measure),
         ("end", record::measure_end),
