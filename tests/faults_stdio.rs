@@ -172,6 +172,11 @@ fn a_late_answer_waits_until_the_client_gives_up() {
     client.gets(&[said("5", "a")]);
     client.nothing_comes();
     client.close(0);
+    // Who says no more has given up as well.
+    let mut client = playing(&sandbox, &[fault_on("a", "late", "{}")]);
+    client.send(&call("5", "a", "{}"));
+    client.nothing_comes();
+    assert_eq!(client.close(0).rest, [said("5", "a")]);
 }
 
 #[test]

@@ -59,7 +59,8 @@ impl Course {
 
     /// Whether it may be waiting for a time that does not matter when the client says no more.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.hurried && (!self.begun || self.overtaken_by.is_some() || self.anchor.is_some())
+        !self.hurried
+            && (!self.begun || self.overtaken_by.is_some() || self.anchor.is_some() || self.is_late())
     }
 }
 
@@ -254,6 +255,11 @@ impl Player {
     /// Whether the answer is held back by a fault.
     pub(super) fn is_held(&mut self, play: &mut Play, number: u64, now: u64) -> bool {
         match play.course.hit.holds {
+            // Who says no more has given up.
+            Some((index, Kind::Late)) if play.course.is_late() && play.course.hurried => {
+                self.play_fired(index, play);
+                false
+            }
             Some((_, Kind::Late)) => play.course.is_late(),
             Some((index, Kind::Reorder { within })) => {
                 let until = *play.course.overtaken_by.get_or_insert(now.saturating_add(within));
