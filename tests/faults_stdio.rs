@@ -221,6 +221,20 @@ fn a_line_that_drips() {
 }
 
 #[test]
+fn a_drip_ends_when_the_client_cancels() {
+    let sandbox = Sandbox::new();
+    let rate = r#"{"bytes_per_second":1}"#;
+    let mut client = playing(&sandbox, &[fault_on("a", "drip", rate), fault_on("b", "drip", rate)]);
+    client.send(&call("5", "a", "{}"));
+    client.send(&call("6", "b", "{}"));
+    client.send(&call("7", "c", "{}"));
+    client.send(&cancelled("6"));
+    client.send(&cancelled("5"));
+    client.gets(&[said("5", "a"), said("6", "b"), said("7", "c")]);
+    client.close(0);
+}
+
+#[test]
 fn a_drip_is_not_waited_for_when_the_client_says_no_more() {
     let sandbox = Sandbox::new();
     let mut client = playing(&sandbox, &[fault_on("a", "drip", r#"{"bytes_per_second":1}"#)]);

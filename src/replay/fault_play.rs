@@ -220,8 +220,8 @@ impl Player {
         if self.out.len() <= before || !self.out.last().is_some_and(ours) {
             return None;
         }
-        if let Some((_, rate)) = play.course.hit.drip {
-            let (session, carrier, act) = (play.session, play.carrier, Act::Slow(rate));
+        if let Some(act) = slow(play) {
+            let (session, carrier) = (play.session, play.carrier);
             self.out.insert(before, Output::Fault(Effect { session, carrier, act }));
         }
         play.course.events += 1;
@@ -247,8 +247,15 @@ impl Player {
     }
 
     fn slow(&mut self, play: &Play) {
-        if let Some((_, rate)) = play.course.hit.drip {
-            self.effect(play.session, play.carrier, Act::Slow(rate));
+        if let Some(act) = slow(play) {
+            self.effect(play.session, play.carrier, act);
+        }
+    }
+
+    /// The client cancels what has its answer.
+    pub(super) fn hurry(&mut self, session: usize, id: &str) {
+        if self.faults.is_some() {
+            self.effect(session, 0, Act::Hurry(id.to_owned()));
         }
     }
 
@@ -424,6 +431,10 @@ impl Player {
         self.owed.retain(|owed| *owed != exchange);
         Some(exchange)
     }
+}
+
+fn slow(play: &Play) -> Option<Act> {
+    play.course.hit.drip.map(|(_, rate)| Act::Slow { rate, id: play.id.clone() })
 }
 
 /// How the answer goes out that a fault makes.

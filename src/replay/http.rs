@@ -5,6 +5,7 @@
 
 pub mod checks;
 mod endpoint;
+mod faults;
 mod hub;
 pub mod ids;
 mod reply;

@@ -407,8 +407,10 @@ impl Player {
         if method == "notifications/cancelled" {
             let id = view.params.and_then(|params| member(text, params, "requestId"));
             let play = id.and_then(|id| self.sessions.get(session)?.running.get(id.of(text)).copied());
-            if let Some(play) = play {
-                self.cancel(play, now);
+            match (play, id) {
+                (Some(play), _) => self.cancel(play, now),
+                (None, Some(id)) => self.hurry(session, id.of(text)),
+                (None, None) => {}
             }
             return;
         }

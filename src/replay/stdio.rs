@@ -118,7 +118,8 @@ fn pass_on(player: &mut Player, writer: &mut Writer, aside: Aside<'_>, now: u64)
             Output::Begins { .. } | Output::Pause { .. } | Output::Over { .. } => {}
             Output::EndOfStream { .. } => ended = Some(Ended::ServerEnded),
             Output::Fault(effect) => match effect.act {
-                Act::Slow(rate) => writer.rate = Some(rate),
+                Act::Slow { rate, id } => writer.rate = Some((rate, id)),
+                Act::Hurry(id) => writer.hurry(&id, now),
                 Act::Half(text) => writer.push(half(&text).to_owned(), false, now),
                 Act::Hangup(text) => {
                     writer.push(text, false, now);
@@ -170,8 +171,13 @@ fn read_lines(mut input: impl Read + Send + 'static) -> Result<Receiver<Vec<Vec<
     Ok(receiver)
 }
 
+/// Bytes per second, and the id of the request whose message goes out at them.
+type Rate = (u64, String);
+
 /// A message that goes out slowly, and how much of it has.
 struct Slow {
+    /// The id of the request.
+    id: String,
     bytes: Vec<u8>,
     sent: usize,
     drip: Drip,
@@ -185,11 +191,11 @@ struct Writer {
     waiting: Arc<AtomicUsize>,
     /// A word after every write; closed when the client has stopped reading.
     news: Receiver<()>,
-    /// The bytes per second of the next message.
-    rate: Option<u64>,
+    /// The bytes per second of the next message, and its request.
+    rate: Option<Rate>,
     slow: Option<Slow>,
     /// What waits behind it, with `alone` and the rate.
-    behind: VecDeque<(String, bool, Option<u64>)>,
+    behind: VecDeque<(String, bool, Option<Rate>)>,
 }
 
 impl Writer {
@@ -224,10 +230,10 @@ impl Writer {
         if self.slow.is_some() {
             return self.behind.push_back((text, alone, rate));
         }
-        if let Some(rate) = rate {
+        if let Some((rate, id)) = rate {
             self.flush();
             let bytes = (text + "\n").into_bytes();
-            self.slow = Some(Slow { bytes, sent: 0, drip: Drip::new(rate, now) });
+            self.slow = Some(Slow { id, bytes, sent: 0, drip: Drip::new(rate, now) });
             return;
         }
         self.buffer.extend_from_slice(text.as_bytes());
@@ -244,8 +250,13 @@ impl Writer {
 
     /// Lets out what is due of the slow message, and what waited behind it.
     fn drip(&mut self, now: u64) {
+        self.drip_at(now, now);
+    }
+
+    /// The same with what is due at another time.
+    fn drip_at(&mut self, time: u64, now: u64) {
         let Some(mut slow) = self.slow.take() else { return };
-        let due = slow.drip.due(now).min(slow.bytes.len());
+        let due = slow.drip.due(time).min(slow.bytes.len());
         self.buffer.extend_from_slice(slow.bytes.get(slow.sent..due).unwrap_or_default());
         self.flush();
         slow.sent = due;
@@ -262,10 +273,20 @@ impl Writer {
         self.flush();
     }
 
+    /// Lets out at once what is slow about a request.
+    fn hurry(&mut self, id: &str, now: u64) {
+        for (_, _, rate) in &mut self.behind {
+            *rate = rate.take().filter(|(_, other)| other != id);
+        }
+        if self.slow.as_ref().is_some_and(|slow| slow.id == id) {
+            self.drip_at(u64::MAX, now);
+        }
+    }
+
     /// Lets out all of it at once.
     fn rush(&mut self) {
         while self.slow.is_some() {
-            self.drip(u64::MAX);
+            self.drip_at(u64::MAX, 0);
         }
     }
 

@@ -34,8 +34,16 @@ pub enum Act {
     Reset,
     /// HTTP: the answer breaks off here; what follows is for a client that comes back.
     Break,
-    /// The next message goes out at so many bytes per second.
-    Slow(u64),
+    /// The next message goes out slowly.
+    Slow {
+        /// Bytes per second.
+        rate: u64,
+        /// The id of the request that it belongs to.
+        id: String,
+    },
+    /// The client has cancelled the request with this id, which is answered: what is slow about it hurries. Over HTTP
+    /// its connection tells.
+    Hurry(String),
     /// This answer goes out up to its half.
     Half(String),
     /// This answer goes out, and then the connection closes. On a pipe: the end.

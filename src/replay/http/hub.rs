@@ -12,7 +12,6 @@ use super::ids;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
 use crate::replay::Aside;
-use crate::replay::faults::effect::{Act, Effect, half};
 use crate::replay::player::{Framing, Output, Part, Player};
 
 /// What a connection tells the player.
@@ -33,6 +32,9 @@ pub(super) enum Command {
 
 /// Takes what a connection is to send. What goes together comes together.
 pub(super) type Events = Sender<Vec<Event>>;
+
+/// What goes to each connection, in the order of their requests.
+pub(super) type Sent = BTreeMap<u64, (Events, Vec<Event>)>;
 
 /// What a connection is to send.
 #[derive(Clone, Debug)]
@@ -77,20 +79,20 @@ pub(super) enum Event {
 
 /// A live session that can be told something.
 #[derive(Default)]
-struct Live {
+pub(super) struct Live {
     id: Option<String>,
     /// The request that is its standalone stream, and its connection.
     stream: Option<(u64, Events)>,
     /// What came before there was a stream.
     backlog: Vec<String>,
     /// Everything goes to the stream (HTTP+SSE).
-    old: bool,
+    pub(super) old: bool,
     /// The bytes per second of the next message.
-    rate: Option<u64>,
+    pub(super) rate: Option<u64>,
 }
 
 impl Live {
-    fn tell(&mut self, text: String) {
+    pub(super) fn tell(&mut self, text: String) {
         match &self.stream {
             Some((_, events)) => {
                 let slow = self.rate.take().map(Event::Slow);
@@ -135,7 +137,7 @@ impl Log {
 }
 
 /// A request that waits for its answer.
-struct Waiter {
+pub(super) struct Waiter {
     session: usize,
     events: Events,
     opens: bool,
@@ -145,8 +147,8 @@ pub(super) struct Hub<'p> {
     player: &'p mut Player,
     offer: Arc<Offer>,
     ids: HashMap<String, usize>,
-    lives: HashMap<usize, Live>,
-    waiters: HashMap<u64, Waiter>,
+    pub(super) lives: HashMap<usize, Live>,
+    pub(super) waiters: HashMap<u64, Waiter>,
     /// What was said on streams that clients can come back to.
     logs: HashMap<u64, Log>,
     /// All modern clients: they have no sessions, and share what was recorded.
@@ -333,7 +335,7 @@ impl<'p> Hub<'p> {
     }
 
     /// A session is over: its id is dead, and its stream ends.
-    fn forget(&mut self, session: usize) {
+    pub(super) fn forget(&mut self, session: usize) {
         self.logs.retain(|_, log| log.session != session);
         let Some(live) = self.lives.remove(&session) else { return };
         if let Some(id) = live.id {
@@ -359,7 +361,7 @@ impl<'p> Hub<'p> {
     /// Hands what the player decided to the connections and to the user.
     pub(super) fn pass_on(&mut self, aside: Aside<'_>) {
         let outputs: Vec<Output> = self.player.outputs().collect();
-        let mut sent: BTreeMap<u64, (Events, Vec<Event>)> = BTreeMap::new();
+        let mut sent = Sent::new();
         for output in outputs {
             match output {
                 Output::Note(text) => (aside.note)(&text),
@@ -418,50 +420,7 @@ impl<'p> Hub<'p> {
         }
     }
 
-    /// Carries out a fault.
-    fn carry_out(
-        &mut self,
-        sent: &mut BTreeMap<u64, (Events, Vec<Event>)>,
-        effect: Effect,
-        aside: Aside<'_>,
-    ) {
-        let Effect { session, carrier, act } = effect;
-        let mut old = self.lives.get_mut(&session).filter(|live| live.old);
-        let last = match act {
-            Act::Noise(text) => return (aside.noise)(&text),
-            Act::Exit(status) => return self.exit = Some(status),
-            Act::Slow(rate) => match old {
-                Some(live) => return live.rate = Some(rate),
-                None => return self.push(sent, carrier, Event::Slow(rate)),
-            },
-            Act::Head { mute } => return self.push(sent, carrier, Event::Head { mute }),
-            Act::Half(text) => match &mut old {
-                Some(live) => return live.tell(half(&text).to_owned()),
-                None => Event::Half(text),
-            },
-            Act::Hangup(text) => {
-                if let Some(live) = &mut old {
-                    live.tell(text);
-                    return self.forget(session);
-                }
-                self.settle_session(sent, carrier, &text);
-                Event::Hangup(text)
-            }
-            Act::Reset if old.is_some() => return self.forget(session),
-            Act::Reset => Event::Reset,
-            Act::Status { status, headers, body } => Event::Whole { status, headers, body },
-            Act::Expired => Event::Refused(no_session()),
-            Act::Break => Event::Over { cut: true },
-        };
-        let expired = matches!(last, Event::Refused(_));
-        self.push(sent, carrier, last);
-        self.waiters.remove(&carrier);
-        if expired {
-            self.forget(session);
-        }
-    }
-
-    fn begin(&mut self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, framing: Framing) {
+    fn begin(&mut self, sent: &mut Sent, carrier: u64, framing: Framing) {
         let prime = (framing.primed, framing.retry);
         let numbered = self.offer.faithful && framing.resumable;
         self.push(sent, carrier, Event::Begins(framing));
@@ -473,14 +432,14 @@ impl<'p> Hub<'p> {
         }
     }
 
-    fn push(&self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, event: Event) {
+    pub(super) fn push(&self, sent: &mut Sent, carrier: u64, event: Event) {
         if let Some(waiter) = self.waiters.get(&carrier) {
             sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1.push(event);
         }
     }
 
     /// An `initialize` that succeeded opens its session.
-    fn settle_session(&mut self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, text: &str) {
+    pub(super) fn settle_session(&mut self, sent: &mut Sent, carrier: u64, text: &str) {
         let Some(session) = self.waiters.get(&carrier).filter(|waiter| waiter.opens).map(|it| it.session)
         else {
             return;
@@ -526,6 +485,6 @@ impl<'p> Hub<'p> {
     }
 }
 
-fn no_session() -> Refused {
+pub(super) fn no_session() -> Refused {
     Refused::new(404, "null", code::NO_SESSION, "Session not found")
 }
