@@ -323,6 +323,32 @@ fn a_session_that_expires() {
 }
 
 #[test]
+fn a_session_that_does_not_open() {
+    let whole = r#""serverInfo":{"name":"demo","version":"1"}"#;
+    for (kind, params, start) in [
+        ("http_status", r#"{"status":503}"#, "HTTP/1.1 503 "),
+        ("malformed", "{}", "HTTP/1.1 200 OK"),
+        ("error", "{}", "HTTP/1.1 200 OK"),
+        ("disconnect", "{}", ""),
+        ("session_expired", "{}", "HTTP/1.1 404 "),
+    ] {
+        let sandbox = Sandbox::new();
+        let target = r#"{"method":"initialize","nth":1}"#;
+        sandbox.faults(&[format!("{{\"target\":{target},\"type\":\"{kind}\",\"params\":{params}}}")]);
+        let server = sandbox.play_recorded_http(&legacy(), &["--faults", "f.json", "--require-faults"]);
+        let (got, _) = all(post(&server, &initialize("{}"), &[]));
+        assert!(
+            got.starts_with(start) && !got.contains("Mcp-Session-Id") && !got.contains(whole),
+            "{kind}: {got}"
+        );
+        let client = server.greet("{}");
+        assert_eq!(client.post(&call("5", "a")).expect(200).body, said("5", "a"));
+        drop(client);
+        server.end(0);
+    }
+}
+
+#[test]
 fn a_late_answer_waits_until_the_client_gives_up() {
     let sandbox = Sandbox::new();
     sandbox.faults(&[fault_on("a", "late", "{}")]);

@@ -37,6 +37,10 @@ impl Hub<'_> {
             Act::Break => Event::Over { cut: true },
         };
         let expired = matches!(last, Event::Refused(_));
+        if !matches!(last, Event::Hangup(_) | Event::Over { .. }) {
+            // An `initialize` that gets no answer opens nothing.
+            self.settle_session(sent, carrier, "");
+        }
         self.push(sent, carrier, last);
         self.waiters.remove(&carrier);
         if expired {
