@@ -87,7 +87,7 @@ impl fmt::Display for Error {
             }
             Self::Input { path, place, what } => write!(out, "{}: {place}: {what}", path.display()),
             Self::Io { doing, path, source } => {
-                write!(out, "cannot {doing} {}: {}", path.display(), system_words(source))
+                write!(out, "cannot {doing} {}: {}", path.display(), words(source))
             }
             Self::Owned { path, holder } => write!(
                 out,
@@ -110,7 +110,8 @@ impl std::error::Error for Error {
 }
 
 /// What the system said, without Rust's `(os error N)` tail.
-fn system_words(error: &io::Error) -> String {
+#[must_use]
+pub fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(at) => text.get(..at).unwrap_or(&text).to_lowercase(),

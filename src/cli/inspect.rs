@@ -12,6 +12,7 @@ use crate::exit;
 use crate::jsonrpc::pretty;
 
 mod calls;
+mod faults;
 mod json;
 mod reel;
 mod shown;
@@ -31,8 +32,12 @@ use reel::Reel;
     example = "{command_name} c.cassette.json",
     example = "{command_name} c.cassette.json --timeline --method tools/call",
     example = "{command_name} c.cassette.json --exchange 3 --format json",
+    example = "{command_name} c.cassette.json --faults slow.faults.json",
     note = "A message's number is its place in \"messages\", from 0. An exchange's number counts the client's requests, from 1.",
-    error_code(2, "the file is no cassette, or there is no such server or exchange")
+    error_code(
+        2,
+        "the file is no cassette, there is no such server or exchange, or the faults make no sense"
+    )
 )]
 pub struct Inspect {
     /// the cassette; - is standard input
@@ -47,6 +52,9 @@ pub struct Inspect {
     /// the tools that the servers offered
     #[argh(switch)]
     pub tools: bool,
+    /// which recorded requests the faults of this overlay would hit
+    #[argh(option, arg_name = "file")]
+    pub faults: Option<String>,
     /// only messages of this method; * stands for any text
     #[argh(option, arg_name = "method")]
     pub method: Option<String>,
@@ -111,16 +119,16 @@ impl Inspect {
     }
 
     fn check(&self) -> Result<()> {
-        let views =
-            usize::from(self.timeline) + usize::from(self.tools) + usize::from(self.exchange.is_some());
+        let shown = [self.timeline, self.tools, self.exchange.is_some(), self.faults.is_some()];
+        let views = shown.iter().filter(|shown| **shown).count();
         if views > 1 {
             return Err(Error::Usage(
-                "inspect shows one view: --timeline, --tools or --exchange; see mcpreel inspect --help"
+                "inspect shows one view: --timeline, --tools, --exchange or --faults; see mcpreel inspect --help"
                     .to_owned(),
             ));
         }
         let picks_messages = self.method.is_some() || self.grep.is_some();
-        if picks_messages && (self.tools || self.exchange.is_some()) {
+        if picks_messages && (self.tools || self.exchange.is_some() || self.faults.is_some()) {
             return Err(Error::Usage(
                 "--method and --grep pick messages of the timeline; leave the other view out".to_owned(),
             ));
@@ -145,6 +153,11 @@ impl Inspect {
                 return Ok(calls::text(reel, number, call));
             };
             return Ok(indented(&text));
+        }
+        if let Some(file) = &self.faults {
+            let all = faults::rehearse(reel, &filter, file)?;
+            let several = reel.cassette.head.servers.len() > 1;
+            return Ok(if json { indented(&faults::json(&all)) } else { faults::text(&all, several) });
         }
         let text = match (self.tools, self.timeline || self.method.is_some() || self.grep.is_some()) {
             (true, _) if json => tools::json(reel, &filter),

@@ -15,6 +15,7 @@ pub mod report;
 pub mod run;
 pub mod serve;
 pub mod settings;
+pub mod staging;
 mod stderr;
 pub mod upstream;
 pub mod use_;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::listen::{self, Http};
 use super::report::file;
 use super::say;
+use super::staging::Staging;
 use super::uses::Uses;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::CassetteOnDisk;
@@ -18,6 +19,8 @@ use crate::exit;
 use crate::jsonrpc::scan::{Members, elements};
 use crate::jsonrpc::string;
 use crate::redact;
+use crate::replay::Aside;
+use crate::replay::faults::Way;
 use crate::replay::http;
 use crate::replay::player::{Options, Ordering, Player, Repeat};
 use crate::replay::report::Report;
@@ -108,6 +111,8 @@ pub struct Replay<'a> {
     pub session: Option<String>,
     /// How it is matched.
     pub matching: Matching,
+    /// Faults and pace.
+    pub staging: Staging,
     /// How much is said.
     pub voice: Voice,
 }
@@ -148,7 +153,7 @@ pub fn player(replay: &Replay<'_>) -> Result<(Player, Vec<String>)> {
         }
         None => choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?,
     };
-    Ok((player_of(replay, cassette, server, true)?, warnings))
+    Ok((player_of(replay, cassette, server, Some(false))?, warnings))
 }
 
 fn read(replay: &Replay<'_>) -> Result<Cassette> {
@@ -164,8 +169,18 @@ fn read(replay: &Replay<'_>) -> Result<Cassette> {
     Ok(cassette)
 }
 
-fn player_of(replay: &Replay<'_>, cassette: Cassette, server: u32, http: bool) -> Result<Player> {
+/// `faithful` is for HTTP.
+fn player_of(replay: &Replay<'_>, cassette: Cassette, server: u32, faithful: Option<bool>) -> Result<Player> {
     let rules = rules_of(replay.path, &cassette, &replay.matching)?;
+    let (pace, unpaced) = replay.staging.pace(replay.path, &cassette);
+    unpaced.iter().for_each(|warning| say(warning));
+    let servers = cassette.head.names();
+    let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+    let tape = Tape::new(cassette, server);
+    let sessions = http::Offer::has_sessions(&tape);
+    let (http, faithful) = (faithful.is_some(), faithful.unwrap_or(false));
+    let way = if http { Way::Http { sessions } } else { Way::Pipe };
+    let faults = replay.staging.faults(&tape, &servers, way)?;
     let options = Options {
         ordering: replay.matching.ordering,
         repeat: replay.matching.repeat,
@@ -177,12 +192,20 @@ fn player_of(replay: &Replay<'_>, cassette: Cassette, server: u32, http: bool) -
         // Only what shares a pipe is read together.
         progress_gap: if http { 0 } else { Options::default().progress_gap },
         http,
+        sessions,
+        faithful,
+        pace,
     };
-    Ok(Player::new(Tape::new(cassette, server), rules, options))
+    let player = Player::new(tape, rules, options);
+    Ok(match faults {
+        Some(faults) => player.with_faults(faults),
+        None => player,
+    })
 }
 
 /// Replays a cassette and returns the exit status. A replay that cannot begin is in the report too.
 pub fn replay_over(replay: &Replay<'_>, over: Over) -> Result<u8> {
+    replay.staging.check()?;
     let Some(path) = replay.matching.report.clone() else { return begin(replay, over) };
     let path = Path::new(&path);
     // Better now than when there is something to tell.
@@ -208,6 +231,11 @@ fn described(replay: &Replay<'_>) -> Report {
     }
 }
 
+/// Where a replay says what is not for its client.
+pub fn aside() -> Aside {
+    Aside { note: Box::new(say), noise: Box::new(|text| super::stderr::write(text.to_owned())) }
+}
+
 fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
     let cassette = read(replay)?;
     let warnings = cassette.warnings.clone();
@@ -222,13 +250,14 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
         Over::Stdio | Over::Recorded(_) => None,
     };
     let caught = caught_signals()?;
-    let mut player = player_of(replay, cassette, server, http.is_some())?;
+    let faithful = http.as_ref().map(|http| http.faithful);
+    let mut player = player_of(replay, cassette, server, faithful)?;
     let uses = Uses::begin(replay, &player);
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
         listen::announce(&server, http::PATH, &http, replay.voice)?;
-        let (player, signal) = http::serve(player, server, guard, http.faithful, &caught, say)?;
-        return conclude(&player, Ended::Signal(signal), replay, warnings, uses);
+        let (player, ended) = http::serve(player, server, guard, http.faithful, &caught, aside())?;
+        return conclude(&player, ended, replay, warnings, uses);
     }
     let name = player.server().to_owned();
     let (state, path, owner) =
@@ -242,14 +271,8 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
         voice.detail(&format!("live session {} of {} ({})", ordinal.number + 1, owner.who(), era.word()));
         usize::try_from(ordinal.number).unwrap_or(usize::MAX)
     };
-    let ended = stdio::serve(
-        &mut player,
-        Box::new(ordinal),
-        std::io::stdin(),
-        std::io::stdout(),
-        &caught,
-        &|text| say(text),
-    )?;
+    let ended =
+        stdio::serve(&mut player, Box::new(ordinal), std::io::stdin(), std::io::stdout(), &caught, &aside())?;
     if ended == Ended::ServerEnded {
         let how = match player.recorded_exit(0) {
             Some(Exit::Code(code)) => format!("with status {code}"),
@@ -294,7 +317,15 @@ pub fn conclude(
         say(&format!("{missed} request{} without a recorded answer", if missed == 1 { "" } else { "s" }));
     }
     let unmet = uses.is_some_and(|uses| !uses.are_met(&report, replay.voice));
-    let code = if missed > 0 || unmet { exit::MISS } else { exit::OK };
+    for row in report.unfired() {
+        say(&format!("{} never fired", row.words()));
+    }
+    let unmet = unmet || (replay.staging.require && report.unfired().next().is_some());
+    let code = match ended {
+        _ if missed > 0 || unmet => exit::MISS,
+        Ended::Fault(status) => status,
+        _ => exit::OK,
+    };
     report.exit = code;
     if let Some(path) = &matching.report
         && let Err(error) = file::append(Path::new(path), &report.json())

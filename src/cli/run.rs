@@ -16,12 +16,12 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::options::{self, NOT_BEGUN, Voice};
 use super::record::{Setup, check_name};
-use super::report;
 use super::report::file;
 use super::report::merge::Summary;
 use super::report::row::{Row, subject};
 use super::say;
 use super::use_::Use;
+use super::{report, staging};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::owner::system::{create_private_folder, private};
@@ -31,6 +31,7 @@ use crate::door::config::{Config, Instead, Reached};
 use crate::door::{self, Decision, Mode};
 use crate::error::{Error, Result};
 use crate::exit;
+use crate::replay::faults::Faults;
 use crate::stdio::{child, tree};
 use agent::Agent;
 use hosts::{Host, Hosting};
@@ -120,6 +121,21 @@ pub struct Run {
     /// replay: how long the client may take to answer the server (default: 60)
     #[argh(option, arg_name = "seconds")]
     pub answer_timeout: Option<String>,
+    /// replay: the faults to inject: an overlay, a JSON file
+    #[argh(option, arg_name = "file")]
+    pub faults: Option<String>,
+    /// replay: exit with 3 when a fault never fired
+    #[argh(switch)]
+    pub require_faults: bool,
+    /// replay: when answers come: instant (default), or recorded, which keeps the recorded gaps
+    #[argh(option, arg_name = "when")]
+    pub pace: Option<String>,
+    /// replay: with --pace recorded: multiply the gaps by this (default: 1)
+    #[argh(option, arg_name = "factor")]
+    pub pace_scale: Option<String>,
+    /// replay: with --pace recorded: no gap is longer than this (default: 5000; 0: no limit)
+    #[argh(option, arg_name = "ms")]
+    pub pace_cap_ms: Option<String>,
     /// replay: append reports, a line of JSON per process, to this file
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
@@ -148,6 +164,9 @@ impl Run {
             ("--match-inputs", &self.match_inputs),
             ("--repeat", &self.repeat),
             ("--answer-timeout", &self.answer_timeout),
+            ("--pace", &self.pace),
+            ("--pace-scale", &self.pace_scale),
+            ("--pace-cap-ms", &self.pace_cap_ms),
         ];
         list.extend(texts.iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?))));
         let lists =
@@ -202,13 +221,30 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
     options.push(format!("--cassette={}", text_of(&cassette)?));
     options.push(format!("--report={}", text_of(&report)?));
     options.push("--no-config".to_owned());
+    if let Some(faults) = &command.faults {
+        options.push(format!("--faults={}", text_of(&absolute(Path::new(faults)))?));
+    }
     let common = parsed(&options)?;
+    let required = Required::of(command)?;
+    let staging = common.staging();
+    staging.check()?;
     let setup = common.setup("run".to_owned(), Owner::session(&session), &cassette);
     let setup =
         Setup { claim_wait: setup.claim_wait.or((chosen.mode == Mode::Once).then_some(CLAIM_WAIT)), ..setup };
 
     // A place of our own in the recording: nobody else gets in between two servers.
     let decision = setup.decide(chosen.mode)?;
+    let decision = match decision {
+        Decision::Record(joined) => match staging.check_no_recording(&chosen.to_string()) {
+            Ok(()) => Decision::Record(joined),
+            Err(error) => {
+                let state = State::of_user();
+                let _ = Recording::of(&cassette, &state, &Files).leave(*joined, false);
+                return Err(error);
+            }
+        },
+        replay @ Decision::Replay { .. } => replay,
+    };
     let (doing, mode) = match &decision {
         Decision::Record(_) => ("recording into", chosen.mode),
         Decision::Replay { .. } => ("replaying", Mode::None),
@@ -237,8 +273,7 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
         }
         Decision::Replay { .. } => {
             let status = status?;
-            let unused = command.require_all_used.then_some(cassette.as_path());
-            let missed = misses(&report, &session, unused)?;
+            let missed = misses(&report, &session, &cassette, &required)?;
             missed.iter().for_each(|miss| say(miss));
             Ok(if status == exit::OK && !missed.is_empty() { exit::MISS } else { status })
         }
@@ -346,18 +381,43 @@ fn recorded(cassette: &Path, status: u8, left: Result<Completion>, voice: Voice)
     status
 }
 
-/// What went wrong in the replays of this session, in words, and what is left unused where nothing may be.
-fn misses(report: &Path, session: &str, unused: Option<&Path>) -> Result<Vec<String>> {
+/// What all replays together have to do.
+struct Required {
+    /// Every recorded tool call is to be asked for.
+    all_used: bool,
+    /// Each of these faults is to fire.
+    faults: Option<Faults>,
+}
+
+impl Required {
+    fn of(command: &Run) -> Result<Self> {
+        let faults = command.faults.as_ref().filter(|_| command.require_faults);
+        if command.require_faults && faults.is_none() {
+            return Err(Error::Usage("--require-faults needs --faults FILE".to_owned()));
+        }
+        Ok(Self {
+            all_used: command.require_all_used,
+            faults: faults.map(|file| staging::read(file)).transpose()?,
+        })
+    }
+}
+
+/// What went wrong in the replays of this session, in words, and what was not met.
+fn misses(report: &Path, session: &str, cassette: &Path, required: &Required) -> Result<Vec<String>> {
     let (rows, _) = file::read_any(report)?;
     let rows: Vec<Row> = rows.into_iter().filter(|row| row.session.as_deref() == Some(session)).collect();
-    let mut missed = match unused {
-        Some(cassette) => never_met(cassette, &rows)?,
-        None => Vec::new(),
-    };
+    let mut missed = if required.all_used { never_met(cassette, &rows)? } else { Vec::new() };
     for row in rows.iter().filter(|row| row.ended.starts_with(NOT_BEGUN)) {
         missed.push(format!("{}: {}", row.server, row.ended.trim_start_matches(NOT_BEGUN)));
     }
-    let summary = Summary::of(rows, Vec::new(), unused.is_some());
+    for fault in required.faults.iter().flat_map(Faults::all) {
+        let index = u64::try_from(fault.index).unwrap_or(u64::MAX);
+        let fired = rows.iter().flat_map(|row| &row.faults).any(|row| row.index == index && row.fired > 0);
+        if !fired {
+            missed.push(format!("{} never fired", fault.words()));
+        }
+    }
+    let summary = Summary::of(rows, Vec::new(), required.all_used);
     for played in &summary.played {
         let misses = played.sessions.iter().flat_map(|session| &session.misses);
         missed.extend(misses.map(|missed| format!("{}: {}", played.server, report::words(missed))));

@@ -8,6 +8,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay_over, seconds};
+use super::staging::{Pacing, Staging, factor};
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::find;
 use crate::error::{Error, Result};
@@ -43,8 +44,9 @@ impl std::str::FromStr for Sse {
     example = "{command_name} session.cassette.json",
     example = "{command_name} session.cassette.json --server files --ignore /params/arguments/timestamp",
     example = "{command_name} session.cassette.json --listen 127.0.0.1:8000",
-    error_code(2, "wrong usage, or the cassette cannot be read"),
-    error_code(3, "something was asked that was not recorded, or --require-all-used was not met")
+    example = "{command_name} session.cassette.json --faults slow.faults.json --pace recorded",
+    error_code(2, "wrong usage, or the cassette or the faults cannot be read"),
+    error_code(3, "something was asked that was not recorded, or a --require- option was not met")
 )]
 pub struct Serve {
     /// the cassette
@@ -105,6 +107,21 @@ pub struct Serve {
     /// how long the client may take to answer the server (default: 60)
     #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
     pub answer_timeout: Option<Duration>,
+    /// the faults to inject: an overlay, a JSON file
+    #[argh(option, arg_name = "file")]
+    pub faults: Option<String>,
+    /// exit with 3 when a fault never fired
+    #[argh(switch)]
+    pub require_faults: bool,
+    /// when answers come: instant (default), or recorded, which keeps the recorded gaps
+    #[argh(option, arg_name = "when", default = "Pacing::Instant")]
+    pub pace: Pacing,
+    /// with --pace recorded: multiply the gaps by this (default: 1)
+    #[argh(option, arg_name = "factor", from_str_fn(factor))]
+    pub pace_scale: Option<f64>,
+    /// with --pace recorded: no gap is longer than this (default: 5000; 0: no limit)
+    #[argh(option, arg_name = "ms")]
+    pub pace_cap_ms: Option<u64>,
     /// append a report, one line of JSON, to this file
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
@@ -154,6 +171,13 @@ pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
             require_all_used: serve.require_all_used,
             answer_timeout: serve.answer_timeout,
             report: serve.report.clone(),
+        },
+        staging: Staging {
+            faults: serve.faults.clone(),
+            require: serve.require_faults,
+            pace: serve.pace,
+            scale: serve.pace_scale,
+            cap_ms: serve.pace_cap_ms,
         },
         voice: Voice { quiet: serve.quiet, verbose: serve.verbose },
     };

@@ -35,6 +35,11 @@ const TABLES: [Table; 4] = [
             "rewrite_protocol_version",
             "require_all_used",
             "answer_timeout",
+            "faults",
+            "require_faults",
+            "pace",
+            "pace_scale",
+            "pace_cap_ms",
         ],
         commands: &["use", "run", "serve"],
     },
@@ -47,7 +52,7 @@ const TABLES: [Table; 4] = [
 ];
 
 /// Options whose values are files: in a configuration file they are relative to its folder.
-const FILES: [&str; 1] = ["report"];
+const FILES: [&str; 2] = ["report", "faults"];
 
 /// What a configuration file says.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -9,12 +9,13 @@ use argh::{ArgsInfo, FromArgs};
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay, replay_over, seconds, server_name};
 use super::record::{Setup, around_a_command, check_name};
+use super::staging::{Pacing, Staging, factor};
 use super::upstream::Typed;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::Recording;
 use crate::cassette::state::State;
-use crate::door::{self, Decision};
+use crate::door::{self, Decision, Mode};
 use crate::error::Result;
 use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
@@ -114,6 +115,21 @@ pub struct Use {
     /// replay: how long the client may take to answer the server (default: 60)
     #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
     pub answer_timeout: Option<Duration>,
+    /// replay: the faults to inject: an overlay, a JSON file
+    #[argh(option, arg_name = "file")]
+    pub faults: Option<String>,
+    /// replay: exit with 3 when a fault never fired
+    #[argh(switch)]
+    pub require_faults: bool,
+    /// replay: when answers come: instant (default), or recorded, which keeps the recorded gaps
+    #[argh(option, arg_name = "when", default = "Pacing::Instant")]
+    pub pace: Pacing,
+    /// replay: with --pace recorded: multiply the gaps by this (default: 1)
+    #[argh(option, arg_name = "factor", from_str_fn(factor))]
+    pub pace_scale: Option<f64>,
+    /// replay: with --pace recorded: no gap is longer than this (default: 5000; 0: no limit)
+    #[argh(option, arg_name = "ms")]
+    pub pace_cap_ms: Option<u64>,
     /// replay: append a report, one line of JSON, to this file
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
@@ -167,6 +183,17 @@ impl Use {
         }
     }
 
+    /// The options about faults and pace.
+    pub(super) fn staging(&self) -> Staging {
+        Staging {
+            faults: self.faults.clone(),
+            require: self.require_faults,
+            pace: self.pace,
+            scale: self.pace_scale,
+            cap_ms: self.pace_cap_ms,
+        }
+    }
+
     /// The options about a URL.
     fn typed(&self) -> Typed<'_> {
         Typed {
@@ -202,6 +229,11 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
     check_name(&command.cassette)?;
     let voice = command.voice();
     let chosen = door::choose_mode(command.mode.as_deref(), configured)?;
+    let staging = command.staging();
+    staging.check()?;
+    if !matches!(chosen.mode, Mode::Once | Mode::None) {
+        staging.check_no_recording(&chosen.to_string())?;
+    }
     let path = Path::new(&command.cassette);
     let server = server_name(command.server.as_deref(), wrapped);
     let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
@@ -213,6 +245,11 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
     };
     match decision {
         Decision::Record(joined) => {
+            if let Err(error) = staging.check_no_recording(&chosen.to_string()) {
+                let state = State::of_user();
+                let _ = Recording::of(path, &state, &Files).leave(*joined, false);
+                return Err(error);
+            }
             voice.note(&format!("{chosen}: recording into {}", path.display()));
             let ready = setup.rules().and_then(|rules| {
                 wrapped.first().map_or(Ok(()), |program| child::find(program).map(|_| ()))?;
@@ -238,6 +275,7 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
                 owner: setup.owner,
                 session: command.session.clone(),
                 matching: command.matching(),
+                staging,
                 voice,
             };
             match plan {

@@ -51,12 +51,19 @@ impl Player {
 
     fn run(&mut self, play: &mut Play, number: u64, now: u64) -> Flow {
         let Some(exchange) = play.exchange else { return Flow::Wait };
+        if let Some(flow) = self.open_play(play, number, exchange, now) {
+            return flow;
+        }
         if play.deadline.is_some_and(|deadline| deadline <= now) {
             return self.unanswered(play);
         }
         loop {
             let step = self.tape.exchange(exchange).and_then(|exchange| exchange.steps.get(play.at)).copied();
             let Some(step) = step else { return self.after_last_step(play, number, exchange, now) };
+            if self.is_early(play, number, step, now) {
+                return Flow::Wait;
+            }
+            let before = self.out.len();
             match step {
                 // Asked for again, a subscription is acknowledged and held, however it once ended.
                 Step::Send(_) | Step::Answer(_) if play.listen && !play.first && play.at > 0 => {
@@ -86,14 +93,23 @@ impl Player {
                         self.timers.push(Reverse((play.not_before, number)));
                         return Flow::Wait;
                     }
+                    if self.is_held(play, number, now) {
+                        return Flow::Wait;
+                    }
                     return self.send_answer(play, item, now);
                 }
             }
             play.at += 1;
+            if let Some(flow) = self.sent(play, before) {
+                return flow;
+            }
         }
     }
 
     fn after_last_step(&mut self, play: &mut Play, number: u64, exchange: u32, now: u64) -> Flow {
+        if self.give_error(play) {
+            return Flow::Done;
+        }
         match self.tape.exchange(exchange).map(|exchange| exchange.outcome) {
             Some(Outcome::ServerEnded) => {
                 let end_at = *play.end_at.get_or_insert(now.saturating_add(END_GRACE));
@@ -224,7 +240,7 @@ impl Player {
             splice.put(Some(span), &value);
         }
         let line = splice.line();
-        self.answer(play.to(), Part::Answer, line);
+        self.give(play, line);
         self.task_answered(play);
         Flow::Done
     }

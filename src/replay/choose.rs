@@ -38,6 +38,11 @@ impl Player {
         self.index.prepare(&request.method, &key.bytes, &self.tape, &self.rules);
         let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules);
         let inputs = inputs.as_ref();
+        if !self.owed.is_empty()
+            && let Some(exchange) = self.owed_to(request, key, inputs)
+        {
+            return Choice::Fresh(exchange);
+        }
         if self.options.ordering == Ordering::Strict
             && let Some(choice) = self.choose_strictly(request, key, inputs)
         {
@@ -132,7 +137,7 @@ impl Player {
     }
 
     /// Those of the exchanges whose recorded inputs the live ones stand for, by the strictest policy that takes any.
-    fn fitting(&self, exchanges: Vec<u32>, inputs: Option<&Inputs<'_>>) -> Vec<u32> {
+    pub(super) fn fitting(&self, exchanges: Vec<u32>, inputs: Option<&Inputs<'_>>) -> Vec<u32> {
         let Some(inputs) = inputs else { return exchanges };
         let fits = |exchange: u32, policy: InputPolicy| {
             let item = self.tape.request(exchange);

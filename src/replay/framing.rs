@@ -53,24 +53,25 @@ impl Default for Framing {
 
 impl Player {
     /// Says how the answer to a request goes out; without an exchange it is a stream that stays open.
-    pub(super) fn begin(&mut self, carrier: u64, exchange: Option<u32>) {
+    pub(super) fn begin(&mut self, carrier: u64, exchange: Option<u32>, change: impl FnOnce(&mut Framing)) {
         if !self.options.http {
             return;
         }
-        let framing = match exchange {
+        let mut framing = match exchange {
             None => Framing { kind: Kind::Sse, inner: true, ..Framing::default() },
             Some(number) => match self.tape.exchange(number) {
                 Some(exchange) => self.framing(number, exchange),
                 None => return,
             },
         };
+        change(&mut framing);
         if framing.answer_only {
             self.warn("an answer over 1 MiB was sent as JSON, without its progress".to_owned());
         }
         self.out.push(Output::Begins { carrier, framing });
     }
 
-    fn framing(&self, number: u32, exchange: &Exchange) -> Framing {
+    pub(super) fn framing(&self, number: u32, exchange: &Exchange) -> Framing {
         let inner = exchange.steps.iter().any(|step| matches!(step, Step::Send(_) | Step::Ask(_)));
         if let Some(facts) = self.tape.facts(number) {
             return recorded(facts, inner, exchange.outcome, &self.tape.text);

@@ -9,6 +9,7 @@
 pub mod checks;
 mod declared;
 mod endpoint;
+mod faults;
 mod hub;
 pub mod ids;
 mod reply;
@@ -21,7 +22,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, select};
 
+use super::Aside;
 use super::player::Player;
+use super::stdio::Ended;
 use super::tape::Tape;
 use crate::error::{Error, Result};
 use crate::http::guard::Guard;
@@ -78,8 +81,7 @@ impl Offer {
         Self {
             modern: !tape.modern_versions.is_empty(),
             legacy: tape.legacy,
-            // A process that was a session of its own becomes one with an id.
-            sessions: tape.legacy && (manners.sessions || !manners.recorded),
+            sessions: Self::has_sessions(tape),
             unsolicited: manners.unsolicited,
             get_refused: manners.get_refused && !manners.unsolicited,
             delete_refused: manners.delete_refused,
@@ -93,6 +95,13 @@ impl Offer {
         }
     }
 
+    /// Whether its clients get sessions. A process that was a session of its own becomes one with an id.
+    #[must_use]
+    pub fn has_sessions(tape: &Tape) -> bool {
+        let manners = tape.manners();
+        tape.legacy && (manners.sessions || !manners.recorded)
+    }
+
     /// Whether a revision, as `MCP-Protocol-Version` names it, is of the legacy era.
     #[must_use]
     pub fn is_legacy(&self, version: &str) -> bool {
@@ -104,8 +113,8 @@ impl Offer {
     }
 }
 
-/// Plays to the clients of `server` until a signal comes, and returns its number with the player. With `faithful`, legacy
-/// streams break off where the recorded ones did, and clients come back for the rest. `note` is not to wait for anyone.
+/// Plays to the clients of `server` until a signal comes, or a fault ends it, and gives the player back. With `faithful`,
+/// legacy streams break off where the recorded ones did, and clients come back for the rest.
 ///
 /// # Errors
 ///
@@ -116,10 +125,10 @@ pub fn serve(
     guard: Guard,
     faithful: bool,
     signals: &Receiver<i32>,
-    note: impl Fn(&str) + Send + 'static,
-) -> Result<(Player, i32)> {
+    aside: Aside,
+) -> Result<(Player, Ended)> {
     let offer = Arc::new(Offer { faithful, ..player.offer() });
-    let (stage, woken) = Stage::new(Hub::new(player, Arc::clone(&offer), Box::new(note)));
+    let (stage, woken) = Stage::new(Hub::new(player, Arc::clone(&offer), aside));
     let stage = Arc::new(stage);
     let stopper = server.stopper();
     let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), carriers: AtomicU64::new(0) };
@@ -128,17 +137,20 @@ pub fn serve(
         .name("http-accept".to_owned())
         .spawn(move || server.run(&handler))
         .map_err(|source| Error::Io { doing: "start a thread for", path: "replay".into(), source })?;
-    let signal = loop {
+    let ended = loop {
         let wait = stage.until_due().unwrap_or(Duration::from_hours(1));
         select! {
             recv(woken) -> _ => {}
-            recv(signals) -> signal => break signal.unwrap_or_default(),
+            recv(signals) -> signal => break Ended::Signal(signal.unwrap_or_default()),
             default(wait) => {}
         }
         stage.tick();
+        if let Some(status) = stage.exit() {
+            break Ended::Fault(status);
+        }
     };
-    let player = stage.end();
+    let player = stage.end(ended);
     stopper.stop(GRACE);
     let failed = || Error::Failed("the replay broke off: a request could not be played".to_owned());
-    Ok((player.ok_or_else(failed)?, signal))
+    Ok((player.ok_or_else(failed)?, ended))
 }

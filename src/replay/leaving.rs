@@ -7,6 +7,9 @@ use crate::mcp::Era;
 impl Player {
     /// The client cancels a request: what was recorded after its cancellation follows, or nothing.
     pub(super) fn cancel(&mut self, number: u64, now: u64) {
+        if self.cancel_held(number, false, now) {
+            return;
+        }
         let Some(play) = self.plays.get_mut(&number) else { return };
         let steps =
             play.exchange.and_then(|exchange| self.tape.exchange(exchange)).map(|exchange| &exchange.steps);
@@ -29,6 +32,9 @@ impl Player {
         let mut numbers: Vec<u64> = on_it.map(|(number, _)| *number).collect();
         numbers.sort_unstable();
         for number in numbers {
+            if self.cancel_held(number, true, now) {
+                continue;
+            }
             let Some(play) = self.plays.get(&number) else { continue };
             let steps = play.exchange.and_then(|exchange| self.tape.exchange(exchange));
             if play.era == Era::Modern || steps.is_none_or(|exchange| play.at >= exchange.steps.len()) {
@@ -51,13 +57,15 @@ impl Player {
         let mut due: Vec<u64> = self
             .plays
             .iter()
-            .filter(|(_, play)| play.session == session && play.not_before > now)
+            .filter(|(_, play)| play.session == session)
+            .filter(|(_, play)| play.not_before > now || play.course.is_waiting())
             .map(|(number, _)| *number)
             .collect();
         due.sort_unstable();
         for number in due {
             if let Some(play) = self.plays.get_mut(&number) {
                 play.not_before = now;
+                play.course.hurried = true;
             }
             self.advance(number, now);
         }
@@ -70,6 +78,7 @@ impl Player {
         let Some(number) = batch else {
             let carrier = Some(carrier);
             self.out.push(Output::Message { session, carrier, text, part, alone: false });
+            self.overtake(session);
             return;
         };
         if let Some(batch) = live.batches.get_mut(&number) {

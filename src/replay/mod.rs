@@ -4,6 +4,8 @@
 mod answers;
 mod choose;
 pub mod facts;
+mod fault_play;
+pub mod faults;
 mod framing;
 pub mod http;
 mod index;
@@ -14,6 +16,7 @@ pub mod live;
 mod miss;
 pub mod nearest;
 mod options;
+pub mod pace;
 pub mod player;
 pub mod report;
 pub mod session;
@@ -24,3 +27,12 @@ pub mod tasks;
 mod threads;
 mod unrecorded;
 mod unsolicited;
+
+/// Where a replay says what is not for its client. `Debug` is not asked for: these are closures.
+#[allow(missing_debug_implementations, reason = "closures have none")]
+pub struct Aside {
+    /// Something for the user to know. Not to wait for anyone.
+    pub note: Box<dyn Fn(&str) + Send>,
+    /// Text for standard error as it is, which a fault puts there.
+    pub noise: Box<dyn Fn(&str) + Send>,
+}

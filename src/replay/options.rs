@@ -1,6 +1,7 @@
 //! How a tape is played, as the caller wants it.
 
 use super::inputs::InputPolicy;
+use super::pace::Pace;
 
 /// In which order exchanges may be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,12 @@ pub struct Options {
     pub progress_gap: u64,
     /// The caller speaks HTTP: it is told what belongs to which request, and what was recorded of HTTP.
     pub http: bool,
+    /// HTTP: legacy sessions have ids.
+    pub sessions: bool,
+    /// HTTP: clients come back for the rest of streams that broke off.
+    pub faithful: bool,
+    /// Messages come as they did; `None`: at once.
+    pub pace: Option<Pace>,
     /// The wall clock when the caller's time was 0, microseconds since 1970; live tasks are dated by it.
     pub started: i64,
 }
@@ -77,6 +84,9 @@ impl Default for Options {
             answer_timeout: 60_000_000,
             progress_gap: 10_000,
             http: false,
+            sessions: false,
+            faithful: false,
+            pace: None,
             started: 0,
         }
     }

@@ -7,6 +7,8 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::answers::WITHOUT_STRICT;
 use super::choose::{Choice, Why};
+use super::faults::Faults;
+use super::faults::effect::Effect;
 pub use super::framing::Framing;
 use super::index::{Index, is_open};
 use super::inputs::Inputs;
@@ -60,6 +62,8 @@ pub enum Output {
     },
     /// Tell the user.
     Note(String),
+    /// A fault.
+    Fault(Effect),
     /// The recorded server ended here: end the stream.
     EndOfStream {
         /// Of this session.
@@ -118,6 +122,9 @@ pub struct Player {
     pub(super) tasks: Tasks,
     pub(super) index: Index,
     pub(super) taken: Vec<bool>,
+    pub(super) faults: Option<Faults>,
+    /// Exchanges whose answers a fault kept from the client.
+    pub(super) owed: Vec<u32>,
     next_play: u64,
     next_batch: u64,
     /// The exchange whose answer carried this `requestState`, and the last one that asked for input, by base key.
@@ -138,6 +145,8 @@ impl Player {
         let notes = tape.notes.clone();
         let mut player = Self {
             taken: vec![false; tape.exchanges.len()],
+            faults: None,
+            owed: Vec::new(),
             rules,
             options,
             sessions: Vec::new(),
@@ -336,6 +345,7 @@ impl Player {
         task: Option<usize>,
         now: u64,
     ) {
+        let course = self.course(request, exchange, now);
         let Some(session) = self.sessions.get_mut(request.session) else { return };
         let meta = |name| mcp::meta(request.text, &request.view, name).map(|span| span.of(request.text));
         let (log_level, capabilities) = match request.era {
@@ -380,14 +390,12 @@ impl Player {
             version: version.map(|span| span.of(request.text).to_owned()),
             batch: request.batch,
             carrier: request.carrier,
+            course,
             task,
         };
         self.plays.insert(number, play);
         if let Some(exchange) = exchange.filter(|_| request.era == Era::Modern) {
             self.remember_questions(request, exchange);
-        }
-        if let Some(exchange) = exchange {
-            self.begin(request.carrier, Some(exchange));
         }
         self.advance(number, now);
         if listen {
@@ -418,8 +426,10 @@ impl Player {
         if method == "notifications/cancelled" {
             let id = view.params.and_then(|params| member(text, params, "requestId"));
             let play = id.and_then(|id| self.sessions.get(session)?.running.get(id.of(text)).copied());
-            if let Some(play) = play {
-                self.cancel(play, now);
+            match (play, id) {
+                (Some(play), _) => self.cancel(play, now),
+                (None, Some(id)) => self.hurry(session, id.of(text)),
+                (None, None) => {}
             }
             return;
         }
@@ -490,6 +500,7 @@ impl Player {
     pub fn report(&self, ended: &str) -> Report {
         let mut report = self.report.clone();
         ended.clone_into(&mut report.ended);
+        report.faults = self.fault_rows();
         for (exchange, number) in self.tape.exchanges.iter().zip(0..) {
             if is_open(number, &self.taken)
                 && let Some(item) = self.tape.item(exchange.request)

@@ -1,5 +1,6 @@
 //! What a replay did, for its exit status and for `--report`. `docs/reference/report.md` describes the JSON.
 
+use super::faults::Row;
 use super::nearest::Difference;
 use crate::jsonrpc::string;
 
@@ -94,6 +95,8 @@ pub struct Report {
     pub unused: Vec<(u32, String, Option<String>)>,
     /// Questions of the server that the client never answered.
     pub pending: Vec<String>,
+    /// What became of the faults, where there are any.
+    pub faults: Option<Vec<Row>>,
     /// What else a reader should know.
     pub warnings: Vec<String>,
     /// How the session ended.
@@ -105,6 +108,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// The faults that never fired.
+    pub fn unfired(&self) -> impl Iterator<Item = &Row> {
+        self.faults.iter().flatten().filter(|row| row.fired == 0)
+    }
+
     /// One line of JSON.
     #[must_use]
     pub fn json(&self) -> String {
@@ -125,11 +133,16 @@ impl Report {
                 )
             })
             .collect();
+        let faults = self.faults.as_ref().map(|rows| {
+            let rows: Vec<String> = rows.iter().map(Row::json).collect();
+            let unfired: Vec<String> = self.unfired().map(|row| row.index.to_string()).collect();
+            format!("\"faults\":[{}],\"unfired\":[{}],", rows.join(","), unfired.join(","))
+        });
         let session =
             self.session.as_ref().map(|session| format!("\"session\":{},", string::encode(session)));
         format!(
             "{{\"mcpreel_report\":1,{}\"cassette\":{},\"recorded_at\":{},\"server\":{},\"transport\":\"{}\",\
-             \"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\"unused\":[{}],\"pending\":{},\"warnings\":{},\
+             \"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\"unused\":[{}],\"pending\":{},{}\"warnings\":{},\
              \"ended\":{},\"require_all_used\":{},\"exit\":{}}}",
             session.unwrap_or_default(),
             string::encode(&self.cassette),
@@ -142,6 +155,7 @@ impl Report {
             list(&self.unrecorded),
             unused.join(","),
             list(&self.pending),
+            faults.unwrap_or_default(),
             list(&self.warnings),
             string::encode(&self.ended),
             self.require_all_used,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::fault_play::Course;
 use super::player::To;
 use crate::mcp::Era;
 
@@ -41,6 +42,8 @@ pub struct Session {
     placeholders: HashMap<(u32, String), String>,
     /// The place of the last exchange in recorded order (`--ordering strict`).
     pub strict_at: u32,
+    /// Over HTTP, with one stream for everything.
+    pub piped: bool,
     /// Batches that are being answered.
     pub batches: HashMap<u64, Batch>,
 }
@@ -83,6 +86,7 @@ impl Session {
             values: HashMap::new(),
             placeholders: HashMap::new(),
             strict_at: 0,
+            piped: false,
             batches: HashMap::new(),
         }
     }
@@ -147,6 +151,8 @@ pub struct Play {
     pub batch: Option<u64>,
     /// What the caller gave with the request, to know its messages by.
     pub carrier: u64,
+    /// Its faults and its pace.
+    pub(super) course: Course,
     /// The task this play creates, answers for or belongs to.
     pub task: Option<usize>,
 }

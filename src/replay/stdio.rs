@@ -3,6 +3,7 @@
 //! A reader thread and a writer thread own the pipes; this thread plays. So a client that does not read never keeps
 //! us from seeing a signal, and one that writes everything before it reads does not stop us from answering.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 
+use super::Aside;
+use super::faults::effect::{Act, half};
+use super::pace::Drip;
 use super::player::{Output, Player};
 use super::session::Ordinal;
 use crate::error::{Error, Result};
@@ -34,6 +38,8 @@ pub enum Ended {
     Signal(i32),
     /// The recorded server ended here.
     ServerEnded,
+    /// A fault ended it, with this status.
+    Fault(u8),
 }
 
 impl Ended {
@@ -45,6 +51,7 @@ impl Ended {
             Self::OutputClosed => "output closed".to_owned(),
             Self::Signal(signal) => format!("signal {signal}"),
             Self::ServerEnded => "the recorded server ended".to_owned(),
+            Self::Fault(status) => format!("a fault, status {status}"),
         }
     }
 }
@@ -56,7 +63,7 @@ pub fn serve(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
     signals: &Receiver<i32>,
-    note: &dyn Fn(&str),
+    aside: &Aside,
 ) -> Result<Ended> {
     let lines = read_lines(input)?;
     let mut writer = Writer::start(output)?;
@@ -64,18 +71,20 @@ pub fn serve(
     let started = Instant::now();
     let now = || u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let idle = never();
+    // What is left to say before that.
+    let mut ending = None;
     loop {
-        let wait = player
-            .next_deadline()
-            .map_or(Duration::from_hours(1), |at| Duration::from_micros(at.saturating_sub(now())));
-        let readable = if writer.waiting() < BACKLOG { &lines } else { &idle };
+        let next = player.next_deadline().into_iter().chain(writer.next(now())).min();
+        let wait = next.map_or(Duration::from_hours(1), |at| Duration::from_micros(at.saturating_sub(now())));
+        let readable = if writer.waiting() < BACKLOG && ending.is_none() { &lines } else { &idle };
         select! {
             recv(readable) -> lines => match lines {
                 Ok(lines) => lines.iter().for_each(|line| player.receive(session, line, now())),
                 Err(_) => {
                     player.end_of_input(session, now());
-                    let ended = pass_on(player, &mut writer, note).unwrap_or(Ended::EndOfInput);
-                    return Ok(writer.finish(signals, ended));
+                    let ended = pass_on(player, &mut writer, aside, now());
+                    writer.rush();
+                    return Ok(writer.finish(signals, ended.unwrap_or(Ended::EndOfInput)));
                 }
             },
             recv(signals) -> signal => return Ok(Ended::Signal(signal.unwrap_or_default())),
@@ -86,25 +95,45 @@ pub fn serve(
             }
             default(wait) => {}
         }
-        player.tick(now());
-        if let Some(ended) = pass_on(player, &mut writer, note) {
+        writer.drip(now());
+        if ending.is_none() {
+            player.tick(now());
+            ending = pass_on(player, &mut writer, aside, now());
+        }
+        if let Some(ended) = ending
+            && writer.slow.is_none()
+        {
             return Ok(writer.finish(signals, ended));
         }
     }
 }
 
 /// Hands what the player decided to the writer and to the user.
-fn pass_on(player: &mut Player, writer: &mut Writer, note: &dyn Fn(&str)) -> Option<Ended> {
+fn pass_on(player: &mut Player, writer: &mut Writer, aside: &Aside, now: u64) -> Option<Ended> {
     let mut ended = None;
     for output in player.outputs() {
         match output {
-            Output::Message { text, alone, .. } => writer.push(&text, alone),
-            Output::Note(text) => note(&text),
+            Output::Message { text, alone, .. } => writer.push(text, alone, now),
+            Output::Note(text) => (aside.note)(&text),
             Output::Begins { .. } | Output::Pause { .. } | Output::Over { .. } => {}
-            Output::EndOfStream { .. } => {
-                ended = Some(Ended::ServerEnded);
-                break;
-            }
+            Output::EndOfStream { .. } => ended = Some(Ended::ServerEnded),
+            Output::Fault(effect) => match effect.act {
+                Act::Slow { rate, id } => writer.rate = Some((rate, id)),
+                Act::Hurry(id) => writer.hurry(&id, now),
+                Act::Half(text) => writer.push(half(&text).to_owned(), false, now),
+                Act::Hangup(text) => {
+                    writer.push(text, false, now);
+                    ended = Some(Ended::Fault(0));
+                }
+                Act::Noise(text) => (aside.noise)(&text),
+                Act::Reset => ended = Some(Ended::Fault(0)),
+                Act::Exit(status) => ended = Some(Ended::Fault(status)),
+                // These are about HTTP.
+                Act::Head { .. } | Act::Status { .. } | Act::Expired | Act::Break => {}
+            },
+        }
+        if ended.is_some() {
+            break;
         }
     }
     writer.flush();
@@ -144,6 +173,18 @@ fn read_lines(mut input: impl Read + Send + 'static) -> Result<Receiver<Vec<Vec<
     Ok(receiver)
 }
 
+/// Bytes per second, and the id of the request whose message goes out at them.
+type Rate = (u64, String);
+
+/// A message that goes out slowly, and how much of it has.
+struct Slow {
+    /// The id of the request.
+    id: String,
+    bytes: Vec<u8>,
+    sent: usize,
+    drip: Drip,
+}
+
 /// Collects messages into writes. Messages may share one, except that nothing follows a progress notification in
 /// its write: TypeScript clients drop progress that they read together with the result.
 struct Writer {
@@ -152,6 +193,11 @@ struct Writer {
     waiting: Arc<AtomicUsize>,
     /// A word after every write; closed when the client has stopped reading.
     news: Receiver<()>,
+    /// The bytes per second of the next message, and its request.
+    rate: Option<Rate>,
+    slow: Option<Slow>,
+    /// What waits behind it, with `alone` and the rate.
+    behind: VecDeque<(String, bool, Option<Rate>)>,
 }
 
 impl Writer {
@@ -173,18 +219,76 @@ impl Writer {
             drop(done);
         };
         thread::Builder::new().name("client output".to_owned()).spawn(write).map_err(thread_failed)?;
-        Ok(Self { buffer: Vec::new(), writes: Some(writes), waiting, news })
+        let (rate, slow, behind) = (None, None, VecDeque::new());
+        Ok(Self { buffer: Vec::new(), writes: Some(writes), waiting, news, rate, slow, behind })
     }
 
     fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    fn push(&mut self, text: &str, alone: bool) {
+    fn push(&mut self, text: String, alone: bool, now: u64) {
+        let rate = self.rate.take();
+        if self.slow.is_some() {
+            return self.behind.push_back((text, alone, rate));
+        }
+        if let Some((rate, id)) = rate {
+            self.flush();
+            let bytes = (text + "\n").into_bytes();
+            self.slow = Some(Slow { id, bytes, sent: 0, drip: Drip::new(rate, now) });
+            return;
+        }
         self.buffer.extend_from_slice(text.as_bytes());
         self.buffer.push(b'\n');
         if alone || self.buffer.len() >= CHUNK {
             self.flush();
+        }
+    }
+
+    /// When the slow message goes on.
+    fn next(&self, now: u64) -> Option<u64> {
+        self.slow.as_ref().map(|slow| slow.drip.next(slow.sent, now))
+    }
+
+    /// Lets out what is due of the slow message, and what waited behind it.
+    fn drip(&mut self, now: u64) {
+        self.drip_at(now, now);
+    }
+
+    /// The same with what is due at another time.
+    fn drip_at(&mut self, time: u64, now: u64) {
+        let Some(mut slow) = self.slow.take() else { return };
+        let due = slow.drip.due(time).min(slow.bytes.len());
+        self.buffer.extend_from_slice(slow.bytes.get(slow.sent..due).unwrap_or_default());
+        self.flush();
+        slow.sent = due;
+        if due < slow.bytes.len() {
+            self.slow = Some(slow);
+            return;
+        }
+        while self.slow.is_none()
+            && let Some((text, alone, rate)) = self.behind.pop_front()
+        {
+            self.rate = rate;
+            self.push(text, alone, now);
+        }
+        self.flush();
+    }
+
+    /// Lets out at once what is slow about a request.
+    fn hurry(&mut self, id: &str, now: u64) {
+        for (_, _, rate) in &mut self.behind {
+            *rate = rate.take().filter(|(_, other)| other != id);
+        }
+        if self.slow.as_ref().is_some_and(|slow| slow.id == id) {
+            self.drip_at(u64::MAX, now);
+        }
+    }
+
+    /// Lets out all of it at once.
+    fn rush(&mut self) {
+        while self.slow.is_some() {
+            self.drip_at(u64::MAX, 0);
         }
     }
 

@@ -289,6 +289,12 @@ impl Tape {
         self.wire.facts.get(&self.request(exchange)?.exchange)
     }
 
+    /// Whether no legacy session was recorded, and something modern was.
+    #[must_use]
+    pub fn is_modern_only(&self) -> bool {
+        !self.legacy && !self.modern_versions.is_empty()
+    }
+
     /// How the server behaves over HTTP.
     #[must_use]
     pub fn manners(&self) -> &Manners {

@@ -64,7 +64,7 @@ impl Player {
                 let text = format!(
                     "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{{{meta},\"notifications\":{{}}}}}}"
                 );
-                self.begin(request.carrier, None);
+                self.begin(request.carrier, None, |_| {});
                 let (session, carrier, part) = (request.session, Some(request.carrier), Part::Inner);
                 self.out.push(Output::Message { session, carrier, text, part, alone: false });
                 self.start(request, None, false, now);

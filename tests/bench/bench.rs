@@ -10,6 +10,7 @@ mod cassettes;
 mod client;
 mod http;
 mod load;
+mod pace;
 mod record;
 mod replay;
 mod servers;
@@ -69,9 +70,10 @@ fn measure(program: &str, theirs: &str, wanted: &[&str]) {
         folder,
     };
     let mut table = Table::default();
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 7] = [
         ("start", start::measure),
         ("replay", replay::measure),
+        ("pace", pace::measure),
         ("record", record::measure),
         ("load", load::measure),
         ("http", http::measure),

@@ -34,7 +34,15 @@ impl Bench {
 
     /// A replay of a cassette.
     pub(crate) fn replayer(&self, cassette: &Path) -> Peer {
-        Peer::start(&self.program, &["serve", "--session", "bench", &cassette.display().to_string()])
+        self.replayer_with(cassette, &[])
+    }
+
+    /// A replay of a cassette with further options.
+    pub(crate) fn replayer_with(&self, cassette: &Path, options: &[&str]) -> Peer {
+        let cassette = cassette.display().to_string();
+        let mut arguments = vec!["serve", "--session", "bench", &cassette];
+        arguments.extend(options);
+        Peer::start(&self.program, &arguments)
     }
 
     /// The same cassette as a document, or as one of mcp-cassette's.

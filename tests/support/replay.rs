@@ -71,6 +71,11 @@ pub fn answered(id: &str, name: &str, arguments: &str, text: &str) -> [String; 2
     [c(call(id, name, arguments)), s(said(id, text))]
 }
 
+/// A fault on the tool `name`; `params` is JSON.
+pub fn fault_on(name: &str, kind: &str, params: &str) -> String {
+    format!(r#"{{"target":{{"method":"tools/call","name":"{name}"}},"type":"{kind}","params":{params}}}"#)
+}
+
 /// The start of a legacy session in which the server offers everything.
 pub fn handshake() -> Vec<String> {
     vec![
@@ -103,6 +108,11 @@ impl Sandbox {
     pub fn play(&self, records: &[String], options: &[&str]) -> Client {
         self.tape_with("", records);
         self.serve(options)
+    }
+
+    /// An overlay `f.json` of these faults.
+    pub fn faults(&self, faults: &[String]) {
+        self.file("f.json", format!("{{\"faults\":[\n{}\n]}}\n", faults.join(",\n")));
     }
 
     /// Starts a replay of `c.json`.

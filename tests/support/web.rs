@@ -269,7 +269,13 @@ impl Endpoint {
         self.end_by(15, code)
     }
 
-    /// The same with another signal.
+    /// Waits for it to end by itself, and checks the status.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Ended {
+        self.client.into_inner().unwrap().end(code)
+    }
+
+    /// Ends it by another signal.
     #[track_caller]
     pub fn end_by(self, signal: i32, code: i32) -> Ended {
         let client = self.client.into_inner().unwrap();

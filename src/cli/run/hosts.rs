@@ -13,7 +13,7 @@ use crate::cassette::owner::Owner;
 use crate::cassette::segments::{Joined, Recording};
 use crate::cassette::state::State;
 use crate::cli::listen::{self, Http};
-use crate::cli::options::{Replay, conclude, player};
+use crate::cli::options::{Replay, aside, conclude, player};
 use crate::cli::say;
 use crate::cli::use_::Use;
 use crate::cli::uses::Uses;
@@ -24,8 +24,7 @@ use crate::http::Headers;
 use crate::jsonrpc::scan::Span;
 use crate::record::http::{self, Address, Until};
 use crate::record::writer::{Source, Start};
-use crate::replay;
-use crate::replay::stdio::Ended;
+use crate::replay::{self, Aside};
 
 /// What the listeners of one run share.
 pub(super) struct Hosting<'a> {
@@ -157,6 +156,7 @@ impl Hosting<'_> {
             owner,
             session,
             matching,
+            staging: self.common.staging(),
             voice,
         };
         let (player, warnings) = player(&what)?;
@@ -164,13 +164,14 @@ impl Hosting<'_> {
         let (listener, guard) = listen::bind(&Http::default())?;
         let url = format!("http://{}{}", listener.address(), replay::http::PATH);
         let (stop, stopped) = unbounded();
-        let Replay { source, server: named, owner, session, matching, voice, .. } = what;
+        let Replay { source, server: named, owner, session, matching, staging, voice, .. } = what;
         let thread = started(&server.name, move || {
             let said = name.clone();
-            let note = move |text: &str| say(&format!("{said}: {text}"));
-            let what = Replay { path: &path, source, server: named, owner, session, matching, voice };
-            let ended = replay::http::serve(player, listener, guard, false, &stopped, note)
-                .and_then(|(player, signal)| conclude(&player, Ended::Signal(signal), &what, warnings, uses));
+            let aside = Aside { note: Box::new(move |text| say(&format!("{said}: {text}"))), ..aside() };
+            let what =
+                Replay { path: &path, source, server: named, owner, session, matching, staging, voice };
+            let ended = replay::http::serve(player, listener, guard, false, &stopped, aside)
+                .and_then(|(player, ended)| conclude(&player, ended, &what, warnings, uses));
             if let Err(error) = ended {
                 say(&format!("{name}: {error}"));
             }

@@ -11,6 +11,7 @@ use super::checks::{Incoming, Refused};
 use super::ids;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
+use crate::replay::Aside;
 use crate::replay::player::{Framing, Output, Part, Player};
 
 /// What a connection tells the player.
@@ -31,6 +32,9 @@ pub(super) enum Command {
 
 /// Takes what a connection is to send. What goes together comes together.
 pub(super) type Events = Sender<Vec<Event>>;
+
+/// What goes to each connection, in the order of their requests.
+pub(super) type Sent = BTreeMap<u64, (Events, Vec<Event>)>;
 
 /// What a connection is to send.
 #[derive(Clone, Debug)]
@@ -55,6 +59,18 @@ pub(super) enum Event {
     Prime(String, Option<u64>),
     /// There is no more, and no answer; the connection breaks off or not.
     Over { cut: bool },
+    /// The head of the answer; `mute`: and nothing ever follows it.
+    Head { mute: bool },
+    /// An answer that is no message.
+    Whole { status: u16, headers: Vec<(String, String)>, body: String },
+    /// The next message goes out at so many bytes per second.
+    Slow(u64),
+    /// The answer goes out up to its half.
+    Half(String),
+    /// The answer goes out, and then the connection closes.
+    Hangup(String),
+    /// The connection is reset.
+    Reset,
     /// The replay ends.
     Closing,
     /// The client has left.
@@ -63,20 +79,26 @@ pub(super) enum Event {
 
 /// A live session that can be told something.
 #[derive(Default)]
-struct Live {
+pub(super) struct Live {
     id: Option<String>,
     /// The request that is its standalone stream, and its connection.
     stream: Option<(u64, Events)>,
     /// What came before there was a stream.
     backlog: Vec<String>,
     /// Everything goes to the stream (HTTP+SSE).
-    old: bool,
+    pub(super) old: bool,
+    /// The bytes per second of the next message.
+    pub(super) rate: Option<u64>,
 }
 
 impl Live {
-    fn tell(&mut self, text: String) {
+    pub(super) fn tell(&mut self, text: String) {
         match &self.stream {
-            Some((_, events)) => drop(events.send(vec![Event::Message(text, Part::Inner)])),
+            Some((_, events)) => {
+                let slow = self.rate.take().map(Event::Slow);
+                let message = Event::Message(text, Part::Inner);
+                let _ = events.send(slow.into_iter().chain([message]).collect());
+            }
             None => self.backlog.push(text),
         }
     }
@@ -115,7 +137,7 @@ impl Log {
 }
 
 /// A request that waits for its answer.
-struct Waiter {
+pub(super) struct Waiter {
     session: usize,
     events: Events,
     opens: bool,
@@ -125,10 +147,10 @@ pub(super) struct Hub {
     player: Player,
     offer: Arc<Offer>,
     /// What the user is told.
-    note: Box<dyn Fn(&str) + Send>,
+    pub(super) aside: Aside,
     ids: HashMap<String, usize>,
-    lives: HashMap<usize, Live>,
-    waiters: HashMap<u64, Waiter>,
+    pub(super) lives: HashMap<usize, Live>,
+    pub(super) waiters: HashMap<u64, Waiter>,
     /// What was said on streams that clients can come back to.
     logs: HashMap<u64, Log>,
     /// All modern clients: they have no sessions, and share what was recorded.
@@ -136,14 +158,16 @@ pub(super) struct Hub {
     /// All clients of a server that issued no sessions.
     anonymous: Option<usize>,
     counters: Arc<[AtomicUsize; 2]>,
+    /// A fault ends the program with this status.
+    pub(super) exit: Option<u8>,
 }
 
 impl Hub {
-    pub(super) fn new(player: Player, offer: Arc<Offer>, note: Box<dyn Fn(&str) + Send>) -> Self {
+    pub(super) fn new(player: Player, offer: Arc<Offer>, aside: Aside) -> Self {
         Self {
             player,
             offer,
-            note,
+            aside,
             ids: HashMap::new(),
             lives: HashMap::new(),
             waiters: HashMap::new(),
@@ -151,6 +175,7 @@ impl Hub {
             modern: None,
             anonymous: None,
             counters: Arc::default(),
+            exit: None,
         }
     }
 
@@ -205,6 +230,7 @@ impl Hub {
             Command::OpenOld { carrier, events } => {
                 let Some(id) = ids::fresh() else { return };
                 let session = self.new_session();
+                self.player.pipe(session);
                 self.ids.insert(id.clone(), session);
                 let mut live = Live { id: Some(id.clone()), old: true, ..Live::default() };
                 live.open(carrier, events, Event::Endpoint(id));
@@ -316,7 +342,7 @@ impl Hub {
     }
 
     /// A session is over: its id is dead, and its stream ends.
-    fn forget(&mut self, session: usize) {
+    pub(super) fn forget(&mut self, session: usize) {
         self.logs.retain(|_, log| log.session != session);
         let Some(live) = self.lives.remove(&session) else { return };
         if let Some(id) = live.id {
@@ -342,10 +368,11 @@ impl Hub {
     /// Hands what the player decided to the connections and to the user.
     pub(super) fn pass_on(&mut self) {
         let outputs: Vec<Output> = self.player.outputs().collect();
-        let mut sent: BTreeMap<u64, (Events, Vec<Event>)> = BTreeMap::new();
+        let mut sent = Sent::new();
         for output in outputs {
             match output {
-                Output::Note(text) => (self.note)(&text),
+                Output::Note(text) => (self.aside.note)(&text),
+                Output::Fault(effect) => self.carry_out(&mut sent, effect),
                 Output::Begins { carrier, framing } => {
                     self.begin(&mut sent, carrier, framing);
                 }
@@ -391,7 +418,9 @@ impl Hub {
                         self.waiters.remove(&carrier);
                     }
                     self.forget(session);
-                    (self.note)("the recorded server ended here: the session and its open requests end");
+                    (self.aside.note)(
+                        "the recorded server ended here: the session and its open requests end",
+                    );
                 }
             }
         }
@@ -400,7 +429,7 @@ impl Hub {
         }
     }
 
-    fn begin(&mut self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, framing: Framing) {
+    fn begin(&mut self, sent: &mut Sent, carrier: u64, framing: Framing) {
         let prime = (framing.primed, framing.retry);
         let numbered = self.offer.faithful && framing.resumable;
         self.push(sent, carrier, Event::Begins(framing));
@@ -412,14 +441,14 @@ impl Hub {
         }
     }
 
-    fn push(&self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, event: Event) {
+    pub(super) fn push(&self, sent: &mut Sent, carrier: u64, event: Event) {
         if let Some(waiter) = self.waiters.get(&carrier) {
             sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1.push(event);
         }
     }
 
     /// An `initialize` that succeeded opens its session.
-    fn settle_session(&mut self, sent: &mut BTreeMap<u64, (Events, Vec<Event>)>, carrier: u64, text: &str) {
+    pub(super) fn settle_session(&mut self, sent: &mut Sent, carrier: u64, text: &str) {
         let Some(session) = self.waiters.get(&carrier).filter(|waiter| waiter.opens).map(|it| it.session)
         else {
             return;
@@ -447,15 +476,24 @@ impl Hub {
         sessions.sort_unstable();
         sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
         self.pass_on();
+        self.tell_all(&Event::Closing);
+    }
+
+    /// The program ends here and now: all connections break off.
+    pub(super) fn abandon(&mut self) {
+        self.tell_all(&Event::Over { cut: true });
+    }
+
+    fn tell_all(&self, event: &Event) {
         let streams = self.lives.values().filter_map(|live| live.stream.as_ref().map(|(_, events)| events));
         let followers = self.logs.values().filter_map(|log| log.follower.as_ref());
         let waiting = self.waiters.values().map(|waiter| &waiter.events);
         for events in waiting.chain(streams).chain(followers) {
-            let _ = events.send(vec![Event::Closing]);
+            let _ = events.send(vec![event.clone()]);
         }
     }
 }
 
-fn no_session() -> Refused {
+pub(super) fn no_session() -> Refused {
     Refused::new(404, "null", code::NO_SESSION, "Session not found")
 }

@@ -1,8 +1,9 @@
 //! The connection's side of an answer: takes the player's events and writes HTTP. What goes out as JSON is held until it
 //! is complete; a stream begins with its first event, or when the first has to be waited for.
 
+use std::collections::VecDeque;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 
@@ -16,6 +17,8 @@ use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::{Span, elements};
 use crate::mcp::{Era, code, headers};
 use crate::replay::facts::Kind;
+use crate::replay::faults::effect::half;
+use crate::replay::pace::Drip;
 use crate::replay::player::{Framing, Part};
 
 /// How long a stream may be silent before a comment goes out: what all servers do, and proxies wait for.
@@ -51,11 +54,28 @@ pub(super) struct Reply<'c, 'o> {
     /// On every answer.
     common: Headers,
     framing: Option<Framing>,
+    /// Nothing goes out any more, not even a comment.
+    mute: bool,
+    /// The bytes per second of the next message.
+    rate: Option<u64>,
+    events: Option<Receiver<Vec<Event>>>,
+    /// What came while a slow message was going out.
+    later: VecDeque<Vec<Event>>,
 }
 
 impl<'c, 'o> Reply<'c, 'o> {
     pub(super) fn new(request: Request<'c>, offer: &'o Offer, asked: Asked, common: Headers) -> Self {
-        Self { out: Out::Waiting(request), offer, asked, common, framing: None }
+        Self {
+            out: Out::Waiting(request),
+            offer,
+            asked,
+            common,
+            framing: None,
+            mute: false,
+            rate: None,
+            events: None,
+            later: VecDeque::new(),
+        }
     }
 
     /// Answers with a status and a body, unless something was said already.
@@ -63,7 +83,15 @@ impl<'c, 'o> Reply<'c, 'o> {
         let mut all = self.common.clone();
         fields.iter().for_each(|(name, value)| all.push(name, value));
         match std::mem::replace(&mut self.out, Out::Done) {
-            Out::Waiting(request) => request.respond(status, &all, body),
+            Out::Waiting(request) => match self.rate.take() {
+                None => request.respond(status, &all, body),
+                Some(rate) => {
+                    let length = u64::try_from(body.len()).ok();
+                    let mut stream = request.into_writer(status, &all, length)?;
+                    self.pour(&mut stream, body, rate)?;
+                    stream.finish()
+                }
+            },
             other => {
                 self.out = other;
                 Ok(())
@@ -86,27 +114,35 @@ impl<'c, 'o> Reply<'c, 'o> {
         events: &Receiver<Vec<Event>>,
         gone: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
+        self.events = Some(events.clone());
         let mut gone = Some(gone);
         // Two calls into the system: not for what is there already.
         let mut watch = None;
         loop {
-            let list = match events.try_recv() {
+            let there = self.later.pop_front().map_or_else(|| events.try_recv(), Ok);
+            let list = match there {
                 Ok(list) => list,
+                Err(TryRecvError::Disconnected) if self.mute => return Ok(()),
                 Err(TryRecvError::Disconnected) => return self.finish(),
                 Err(TryRecvError::Empty) => {
                     watch = watch.or_else(|| self.watch(gone.take()?));
                     match events.recv_timeout(IDLE) {
                         Ok(list) => list,
                         Err(RecvTimeoutError::Timeout) => {
-                            if let Out::Begun(stream) = &mut self.out {
+                            if let (Out::Begun(stream), false) = (&mut self.out, self.mute) {
                                 stream.send(KEEP_ALIVE)?;
                             }
                             continue;
                         }
+                        Err(RecvTimeoutError::Disconnected) if self.mute => return Ok(()),
                         Err(RecvTimeoutError::Disconnected) => return self.finish(),
                     }
                 }
             };
+            // What takes its time is left to itself, so the client is watched before.
+            if list.iter().any(|event| matches!(event, Event::Slow(_))) {
+                watch = watch.or_else(|| self.watch(gone.take()?));
+            }
             for event in list {
                 if self.take(event)? == Next::End {
                     return Ok(());
@@ -166,6 +202,46 @@ impl<'c, 'o> Reply<'c, 'o> {
             Event::Message(text, part) => self.last(&text, part, None)?,
             Event::Numbered(id, text, Part::Inner) => return self.inner(&text, Some(&id)),
             Event::Numbered(id, text, part) => self.last(&text, part, Some(&id))?,
+            Event::Head { mute } => {
+                self.mute = mute;
+                if self.is_stream() {
+                    self.begin()?;
+                } else {
+                    let (status, fields) = self.json_head();
+                    if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
+                        self.out = Out::Begun(request.into_writer(status, &fields, None)?);
+                    }
+                }
+                return Ok(Next::More);
+            }
+            Event::Slow(rate) => {
+                self.rate = Some(rate);
+                return Ok(Next::More);
+            }
+            Event::Whole { status, headers, body } => {
+                let mut fields = Headers::new();
+                headers.iter().for_each(|(name, value)| fields.push(name.as_str(), value.as_bytes()));
+                self.respond(status, &fields, body.as_bytes())?;
+            }
+            Event::Half(text) if self.is_stream() => {
+                self.begin()?;
+                self.message(half(&text), None)?;
+                self.finish()?;
+            }
+            Event::Half(text) => self.part_of(text.len(), half(&text))?,
+            Event::Hangup(text) if self.is_stream() => {
+                self.begin()?;
+                self.message(&text, None)?;
+                // Not finished.
+                self.out = Out::Done;
+            }
+            Event::Hangup(text) => self.part_of(text.len(), &text)?,
+            Event::Reset => match std::mem::replace(&mut self.out, Out::Done) {
+                Out::Waiting(request) => request.reset(),
+                Out::Begun(stream) => stream.reset(),
+                Out::Done => {}
+            },
+            Event::Closing if self.mute => {}
             Event::Closing if matches!(self.out, Out::Waiting(_)) => {
                 self.respond(503, &Headers::new(), b"the replay ended\n")?;
             }
@@ -178,6 +254,62 @@ impl<'c, 'o> Reply<'c, 'o> {
             Event::Gone => {}
         }
         Ok(Next::End)
+    }
+
+    /// Whether the answer goes out as events.
+    fn is_stream(&self) -> bool {
+        let sse = self.framing.as_ref().is_some_and(|framing| framing.kind == Kind::Sse);
+        matches!(self.out, Out::Begun(_)) || (self.asked.accepts_sse && (sse || !self.asked.accepts_json))
+    }
+
+    /// The head of a recorded answer that goes out as JSON.
+    fn json_head(&self) -> (u16, Headers) {
+        let mut fields = self.common.clone();
+        let framing = self.framing.as_ref().filter(|framing| framing.kind == Kind::Json);
+        framing.into_iter().for_each(|framing| add_recorded(&mut fields, framing));
+        fields.push("Content-Type", "application/json");
+        (framing.and_then(|framing| framing.status).unwrap_or(200), fields)
+    }
+
+    /// Sends `body` as if it was all of `length` bytes, after which the connection closes.
+    fn part_of(&mut self, length: usize, body: &str) -> io::Result<()> {
+        let (status, fields) = self.json_head();
+        if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
+            let mut stream = request.into_writer(status, &fields, u64::try_from(length).ok())?;
+            match self.rate.take() {
+                Some(rate) => self.pour(&mut stream, body.as_bytes(), rate)?,
+                None => stream.send(body.as_bytes())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends bytes at a rate. A client that leaves ends it; the end of the replay lets the rest out.
+    fn pour(&mut self, stream: &mut Stream<'_>, bytes: &[u8], rate: u64) -> io::Result<()> {
+        let started = Instant::now();
+        let now = || u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let (drip, mut sent, mut hurry) = (Drip::new(rate, 0), 0, false);
+        while sent < bytes.len() {
+            let due = if hurry { bytes.len() } else { drip.due(now()).min(bytes.len()) };
+            if due > sent {
+                stream.send(bytes.get(sent..due).unwrap_or_default())?;
+                sent = due;
+                continue;
+            }
+            let wait = Duration::from_micros(drip.next(sent, now()).saturating_sub(now()));
+            match self.events.as_ref().map(|events| events.recv_timeout(wait)) {
+                Some(Err(RecvTimeoutError::Timeout)) => {}
+                Some(Ok(list)) => {
+                    if list.iter().any(|event| matches!(event, Event::Gone)) {
+                        return Err(io::ErrorKind::BrokenPipe.into());
+                    }
+                    hurry |= list.iter().any(|event| matches!(event, Event::Closing));
+                    self.later.push_back(list);
+                }
+                Some(Err(RecvTimeoutError::Disconnected)) | None => hurry = true,
+            }
+        }
+        Ok(())
     }
 
     /// A batch is answered as a stream when one of its requests was.
@@ -263,6 +395,9 @@ impl<'c, 'o> Reply<'c, 'o> {
 
     /// Sends the head of a stream.
     fn begin(&mut self) -> io::Result<()> {
+        if !matches!(self.out, Out::Waiting(_)) {
+            return Ok(());
+        }
         let mut fields = self.common.clone();
         let framing = self.framing.as_ref();
         framing.iter().for_each(|framing| add_recorded(&mut fields, framing));
@@ -282,10 +417,14 @@ impl<'c, 'o> Reply<'c, 'o> {
 
     fn send(&mut self, event: Outgoing<'_>) -> io::Result<()> {
         let bytes = event.encode().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        match &mut self.out {
-            Out::Begun(stream) => stream.send(&bytes),
-            _ => Ok(()),
+        let rate = self.rate.take();
+        let Out::Begun(mut stream) = std::mem::replace(&mut self.out, Out::Done) else { return Ok(()) };
+        match rate {
+            Some(rate) => self.pour(&mut stream, &bytes, rate)?,
+            None => stream.send(&bytes)?,
         }
+        self.out = Out::Begun(stream);
+        Ok(())
     }
 
     /// Nothing follows.

@@ -7,18 +7,19 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::hub::{Command, Hub};
 use crate::replay::player::Player;
+use crate::replay::stdio::Ended;
 
 /// The player's side behind its lock. What goes to connections is in their channels when the lock is given back.
 pub(super) struct Stage {
     /// Until the end. Poisoned, it is as good as over.
     hub: Mutex<Option<Hub>>,
     started: Instant,
-    /// Wakes the thread that plays what time brings.
+    /// Wakes the thread that plays what time brings, and ends it all.
     wake: Sender<()>,
 }
 
 impl Stage {
-    /// A stage, and what tells that [`Stage::until_due`] has become shorter.
+    /// A stage, and what tells that [`Stage::until_due`] has become shorter or [`Stage::exit`] is set.
     pub(super) fn new(hub: Hub) -> (Self, Receiver<()>) {
         let (wake, woken) = bounded(1);
         (Self { hub: Mutex::new(Some(hub)), started: Instant::now(), wake }, woken)
@@ -35,7 +36,7 @@ impl Stage {
             hub.take(command, now);
             hub.tick(now);
             hub.pass_on();
-            hub.next_deadline().is_some_and(|at| due.is_none_or(|due| at < due))
+            hub.exit.is_some() || hub.next_deadline().is_some_and(|at| due.is_none_or(|due| at < due))
         });
         if sooner == Some(true) {
             // One that is on its way is enough.
@@ -58,6 +59,11 @@ impl Stage {
         Some(Duration::from_micros(at.saturating_sub(self.now())))
     }
 
+    /// The status with which a fault ends the program.
+    pub(super) fn exit(&self) -> Option<u8> {
+        self.with(|hub, _| hub.exit)?
+    }
+
     fn with<T>(&self, play: impl FnOnce(&mut Hub, u64) -> T) -> Option<T> {
         let mut hub = self.hub.lock().ok()?;
         // Looked at under the lock: time does not go backwards for the player.
@@ -67,10 +73,13 @@ impl Stage {
 
     /// Ends all answers and sessions, and gives the player back. What still comes in finds nobody. `None` if a request
     /// made it panic.
-    pub(super) fn end(&self) -> Option<Player> {
+    pub(super) fn end(&self, how: Ended) -> Option<Player> {
         let now = self.now();
         let mut hub = self.hub.lock().ok()?.take()?;
-        hub.end(now);
+        match how {
+            Ended::Fault(_) => hub.abandon(),
+            _ => hub.end(now),
+        }
         Some(hub.into_player())
     }
 }
@@ -85,6 +94,7 @@ mod tests {
     use crate::cassette::Cassette;
     use crate::mcp::Era;
     use crate::redact;
+    use crate::replay::Aside;
     use crate::replay::http::checks::Incoming;
     use crate::replay::key::Rules;
     use crate::replay::player::Options;
@@ -98,7 +108,9 @@ mod tests {
         let rules = Rules::new(&[], &[], Arc::new(redact::Rules::new(false, &[]).unwrap())).unwrap();
         let player = Player::new(Tape::new(cassette, 0), rules, Options::default());
         let offer = Arc::new(player.offer());
-        let (stage, _woken) = Stage::new(Hub::new(player, offer, Box::new(|note| panic!("{note}"))));
+        let aside =
+            Aside { note: Box::new(|note| panic!("{note}")), noise: Box::new(|noise| panic!("{noise}")) };
+        let (stage, _woken) = Stage::new(Hub::new(player, offer, aside));
         // A miss, which is to be told.
         let post = || {
             let incoming =
@@ -110,6 +122,6 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
         assert!(!post());
         assert!(stage.until_due().is_none());
-        assert!(stage.end().is_none());
+        assert!(stage.end(Ended::Signal(15)).is_none());
     }
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime
 
 import mcp.types as types
 from mcp import ClientSession, StdioServerParameters
@@ -43,7 +44,8 @@ class Driver(script.Driver):
         return method(params=types.PaginatedRequestParams(cursor=cursor) if cursor else None)
 
     def call(self, name, arguments, progress=False):
-        return self.session.call_tool(name, arguments, progress_callback=self.on_progress if progress else None)
+        return self.session.call_tool(name, arguments, self.limit and datetime.timedelta(seconds=self.limit),
+                                      progress_callback=self.on_progress if progress else None)
 
     async def cancelled(self, step):
         """This SDK sends no cancellation of its own: the program does, and the server's answer is awaited."""

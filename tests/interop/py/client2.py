@@ -51,7 +51,7 @@ class Driver(script.Driver):
         return getattr(self.it, {"templates": "list_resource_templates"}.get(what, "list_" + what))(cursor=cursor)
 
     def call(self, name, arguments, progress=False):
-        return self.it.call_tool(name, arguments, progress_callback=self.on_progress if progress else None)
+        return self.it.call_tool(name, arguments, self.limit, progress_callback=self.on_progress if progress else None)
 
     def read(self, uri):
         return self.it.read_resource(uri)

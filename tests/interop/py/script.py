@@ -40,10 +40,10 @@ def url(command):
 
 class Driver:
     """`connected(command, mode)` is an async context manager; `modern` is set by it.
-    The methods list, call, read, prompt, complete, level, watch and unwatch answer with a model."""
+    `limit` is how many seconds a call may take. The methods list, call, read, prompt, complete, level, watch and unwatch answer with a model."""
 
     def __init__(self):
-        self.events, self.modern = [], False
+        self.events, self.modern, self.limit = [], False, None
 
     def seen(self, kind, **what):
         self.events.append({"event": kind, **{k: plain(v) for k, v in what.items()}})
@@ -83,7 +83,7 @@ class Driver:
             return {"cancelled": True}
 
     async def step(self, step):
-        op = step["op"]
+        op, self.limit = step["op"], step.get("limit")
         if op == "list":
             pages, cursor = [], None
             while True:

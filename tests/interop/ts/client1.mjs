@@ -26,8 +26,8 @@ await main(async ([command, ...args], mode, hooks) => {
             await client.close();
         },
         list: (what, cursor) => client[lists[what]](cursor && { cursor }),
-        call: (name, args, { progress, signal } = {}) => client.callTool({ name, arguments: args }, undefined,
-            { signal, onprogress: progress && (p => hooks.seen('progress', p)) }),
+        call: (name, args, { progress, signal, timeout } = {}) => client.callTool({ name, arguments: args }, undefined,
+            { signal, timeout, onprogress: progress && (p => hooks.seen('progress', p)) }),
         read: uri => client.readResource({ uri }),
         prompt: (name, args) => client.getPrompt({ name, arguments: args }),
         complete: (ref, argument) => client.complete({ ref, argument }),

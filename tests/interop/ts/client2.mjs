@@ -28,10 +28,10 @@ await main(async ([command, ...args], mode, hooks) => {
         about: [client.getNegotiatedProtocolVersion(), client.getServerVersion(), client.getServerCapabilities(), client.getInstructions()],
         close: () => client.close(),
         list: (what, cursor) => client[lists[what]](cursor && { cursor }),
-        call: (name, args, { progress, signal } = {}) => client.callTool(
+        call: (name, args, { progress, signal, timeout } = {}) => client.callTool(
             // A modern log level goes with each request.
             { name, arguments: args, ...(modern && name === 'log' ? { _meta: { 'io.modelcontextprotocol/logLevel': 'info' } } : {}) },
-            { signal, onprogress: progress && (p => hooks.seen('progress', p)) }),
+            { signal, timeout, onprogress: progress && (p => hooks.seen('progress', p)) }),
         read: uri => client.readResource({ uri }),
         prompt: (name, args) => client.getPrompt({ name, arguments: args }),
         complete: (ref, argument) => client.complete({ ref, argument }),

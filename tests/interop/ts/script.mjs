@@ -47,7 +47,7 @@ async function runStep(it, step) {
                 if (!cursor) return { pages };
             }
         }
-        case 'call': return call(step, { progress: step.progress });
+        case 'call': return call(step, { progress: step.progress, timeout: step.limit && step.limit * 1000 });
         case 'together': return { answers: await Promise.all(step.calls.map(c => call(c))) };
         case 'cancel': {
             const stop = new AbortController();

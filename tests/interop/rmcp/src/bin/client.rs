@@ -147,7 +147,15 @@ impl Session {
     }
 
     async fn call(&self, call: &Value) -> Value {
-        outcome(self.client.call_tool(self.call_params(call)).await)
+        let Some(limit) = call["limit"].as_u64() else {
+            return outcome(self.client.call_tool(self.call_params(call)).await);
+        };
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(self.call_params(call)));
+        let options = PeerRequestOptions::with_timeout(Duration::from_secs(limit));
+        match self.client.send_request_with_option(request, options).await {
+            Ok(handle) => outcome(handle.await_response().await),
+            Err(error) => outcome::<()>(Err(error)),
+        }
     }
 
     async fn list(&self, what: &Value) -> Value {
