@@ -22,6 +22,15 @@ impl Sample {
         sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
+    /// How many times that of another: of what was measured in turns, the median of the rounds' ratios, since the machine
+    /// may do other things in some of them.
+    fn ratio(&self, base: &Self) -> f64 {
+        if self.0.len() != base.0.len() {
+            return self.median() / base.median();
+        }
+        Self(self.0.iter().zip(&base.0).map(|(own, base)| own / base).collect()).median()
+    }
+
     fn range(&self) -> (f64, f64) {
         let fold = |best: fn(f64, f64) -> f64| self.0.iter().copied().fold(f64::NAN, best);
         (fold(f64::min), fold(f64::max))
@@ -48,9 +57,8 @@ impl Table {
         let (least, most) = sample.range();
         let range = format!("{}-{}", number(least), number(most));
         let median = format!("{} {unit}", number(sample.median()));
-        let ratio = than.map_or(String::new(), |(name, base)| {
-            format!("{}x {name}", number(sample.median() / base.median()))
-        });
+        let ratio =
+            than.map_or(String::new(), |(name, base)| format!("{}x {name}", number(sample.ratio(base))));
         println!("  {what:<60} {median:>10} {range:>17}  {ratio}");
     }
 
