@@ -367,6 +367,29 @@ fn a_late_answer_waits_until_the_client_gives_up() {
 }
 
 #[test]
+fn a_delay_and_a_timeout_end_when_the_client_cancels() {
+    for (kind, params) in [("delay", r#"{"ms":3600000}"#), ("timeout", "{}")] {
+        let sandbox = Sandbox::new();
+        sandbox.faults(&[fault_on("a", kind, params)]);
+        let server = sandbox.play_recorded_http(&legacy(), &["--faults", "f.json", "--require-faults"]);
+        let client = server.greet("{}");
+        std::thread::scope(|scope| {
+            let socket = post(&server, &call("5", "a"), &session(&client));
+            let waiting = scope.spawn(|| all(socket));
+            eventually("the call has ended", || {
+                client.post(&cancelled("5")).expect(202);
+                waiting.is_finished()
+            });
+            let (got, _) = waiting.join().unwrap();
+            assert!(!got.contains("jsonrpc"), "{kind}: {got}");
+        });
+        assert_eq!(client.post(&call("6", "b")).expect(200).body, said("6", "b"));
+        drop(client);
+        server.end(0);
+    }
+}
+
+#[test]
 fn a_client_that_leaves_has_given_up() {
     let sandbox = Sandbox::new();
     sandbox.faults(&[fault_on("a", "timeout", "{}")]);

@@ -254,3 +254,44 @@ fn a_pace_that_makes_no_sense() {
         assert!(done.stderr().contains(what) && done.stderr().lines().count() == 1, "{}", done.stderr());
     }
 }
+
+/// The player alone, on a clock of the test: every message is due when it was, to the microsecond, however late the
+/// one before it was sent, and whatever else is being played.
+#[test]
+fn due_times_are_exact() {
+    use mcpreel::cassette::Cassette;
+    use mcpreel::redact;
+    use mcpreel::replay::key::Rules;
+    use mcpreel::replay::pace::Pace;
+    use mcpreel::replay::player::{Options, Output, Player};
+    use mcpreel::replay::tape::Tape;
+
+    let sandbox = Sandbox::new();
+    let mut records = steps();
+    records.extend(at(5_000, &[70], answered("2", "other", "{}", "x")));
+    timed(&sandbox, &records);
+    let cassette = Cassette::read(&sandbox.path.join("c.json")).unwrap();
+    let rules = Rules::new(&[], &[], redact::Rules::new(false, &[]).unwrap().into()).unwrap();
+    let options = Options { pace: Some(Pace::default()), progress_gap: 0, ..Options::default() };
+    let mut player = Player::new(Tape::new(cassette, 0), rules, options);
+    let session = player.open(Box::new(|_| 0));
+    player.receive(session, call_with_progress("5", "steps", "5").as_bytes(), 1_000_000);
+    player.receive(session, call("6", "other", "{}").as_bytes(), 1_020_000);
+    let mut sent = Vec::new();
+    while let Some(due) = player.next_deadline() {
+        // Seven milliseconds late, each time.
+        player.tick(due + 7_000);
+        let texts = player.outputs().filter_map(|output| match output {
+            Output::Message { text, .. } => Some(text),
+            _ => None,
+        });
+        sent.extend(texts.map(|text| (due, text)));
+    }
+    let expected = [
+        (1_050_000, progress("5", 1)),
+        (1_090_000, said("6", "x")),
+        (1_150_000, progress("5", 2)),
+        (1_230_000, said("5", "done")),
+    ];
+    assert_eq!(sent, expected);
+}

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::replay::{c, cancelled, handshake, notification, request, result, s, said};
+use crate::support::replay::{c, cancelled, fault_on, handshake, notification, request, result, s, said};
 use crate::support::{Client, Sandbox, modern};
 
 const ABLE: &str = r#"{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
@@ -461,5 +461,18 @@ fn what_followed_a_poll_is_not_lost() {
     client.send(&core_about("3", "tasks/get", "k-1"));
     assert!(client.next().contains("completed"));
     assert_eq!(client.next(), changed);
+    client.close(0);
+}
+
+#[test]
+fn a_task_whose_creation_was_refused_is_created_when_asked_again() {
+    let sandbox = Sandbox::new();
+    sandbox.faults(&[fault_on("job", "error", "{}").replace("\"name\":", "\"nth\":1,\"name\":")]);
+    let options = ["--faults", "f.json", "--require-faults", "--require-all-used"];
+    let mut client = sandbox.play(&plain(), &options);
+    client.fails(&job("1"), -32603);
+    assert_eq!(asks(&mut client, &job("3"))["taskId"], "t-1");
+    assert_eq!(asks(&mut client, &get("4", "t-1"))["status"], "working");
+    assert_eq!(asks(&mut client, &get("5", "t-1"))["status"], "completed");
     client.close(0);
 }

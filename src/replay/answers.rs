@@ -216,6 +216,10 @@ impl Player {
     }
 
     pub(super) fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {
+        // The rest is about what the client learns from the answer.
+        if self.give_error(play) {
+            return Flow::Done;
+        }
         let Some(item) = self.tape.item(index).copied() else { return Flow::Done };
         if let Some(error) = self.forbidden_answer(play, &item) {
             self.answer(play.to(), Part::Made, error);
