@@ -8,40 +8,24 @@ mod agent;
 mod hosts;
 
 use std::ffi::{OsStr, OsString};
-use std::hash::BuildHasher as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::options::{self, NOT_BEGUN, Voice};
-use super::record::{Setup, check_name};
-use super::report::file;
-use super::report::merge::Summary;
-use super::report::row::{Row, subject};
+use super::options::Voice;
+use super::record::check_name;
 use super::say;
-use super::use_::Use;
-use super::{report, staging};
-use crate::cassette::merge::Files;
-use crate::cassette::owner::Owner;
-use crate::cassette::owner::system::{create_private_folder, private};
-use crate::cassette::segments::{Completion, Merged, Recording, find};
-use crate::cassette::state::State;
+use super::session::{Outcome, Session, Wanted, text_of};
+use crate::cassette::owner::system::private;
+use crate::cassette::segments::{Completion, Merged};
+use crate::door;
 use crate::door::config::{Config, Instead, Reached};
-use crate::door::{self, Decision, Mode};
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::replay::faults::Faults;
-use crate::stdio::{child, tree};
+use crate::stdio::child;
 use agent::Agent;
-use hosts::{Host, Hosting};
+use hosts::Kept;
 
-/// How long `once` waits for another recording to end, before the agent is started.
-const CLAIM_WAIT: Duration = Duration::from_secs(30);
-/// How long processes of ours that the agent started may take to end after it.
-const LEAVE_WAIT: Duration = Duration::from_secs(5);
-/// Between two looks at whether something has ended.
-const PAUSE: Duration = Duration::from_millis(20);
 /// What stands for the path of the configuration in the agent's command line.
 const PLACEHOLDER: &str = "{config}";
 
@@ -207,160 +191,66 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
     let config = Config::parse(path, text)?;
     child::find(agent.first().map_or(OsStr::new(""), OsString::as_os_str))?;
 
-    let folder = Folder::create()?;
-    let session = command.session.clone().unwrap_or_else(|| format!("run-{}", folder.token));
-    let session = if session.contains('@') { session } else { format!("{session}@{}", std::process::id()) };
-    let report = match &command.report {
-        Some(report) => absolute(Path::new(report)),
-        None => folder.path.join("report.jsonl"),
-    };
     let chosen = door::choose_mode(command.mode.as_deref(), configured)?;
-    let cassette = absolute(Path::new(&command.cassette));
-    let mut options = command.passed_on();
-    options.push(format!("--session={session}"));
-    options.push(format!("--cassette={}", text_of(&cassette)?));
-    options.push(format!("--report={}", text_of(&report)?));
-    options.push("--no-config".to_owned());
-    if let Some(faults) = &command.faults {
-        options.push(format!("--faults={}", text_of(&absolute(Path::new(faults)))?));
-    }
-    let common = parsed(&options)?;
-    let required = Required::of(command)?;
-    let staging = common.staging();
-    staging.check()?;
-    let setup = common.setup("run".to_owned(), Owner::session(&session), &cassette);
-    let setup =
-        Setup { claim_wait: setup.claim_wait.or((chosen.mode == Mode::Once).then_some(CLAIM_WAIT)), ..setup };
-
-    // A place of our own in the recording: nobody else gets in between two servers.
-    let decision = setup.decide(chosen.mode)?;
-    let decision = match decision {
-        Decision::Record(joined) => match staging.check_no_recording(&chosen.to_string()) {
-            Ok(()) => Decision::Record(joined),
-            Err(error) => {
-                let state = State::of_user();
-                let _ = Recording::of(&cassette, &state, &Files).leave(*joined, false);
-                return Err(error);
-            }
-        },
-        replay @ Decision::Replay { .. } => replay,
+    let wanted = Wanted {
+        cassette: PathBuf::from(&command.cassette),
+        session: command.session.clone(),
+        options: command.passed_on(),
+        report: command.report.as_ref().map(PathBuf::from),
+        faults: command.faults.as_ref().map(PathBuf::from),
+        require_all_used: command.require_all_used,
+        require_faults: command.require_faults,
     };
-    let (doing, mode) = match &decision {
-        Decision::Record(_) => ("recording into", chosen.mode),
-        Decision::Replay { .. } => ("replaying", Mode::None),
-    };
-    voice.note(&format!("{chosen}: {doing} {}", command.cassette));
-    decision.notes().iter().for_each(|note| voice.note(note));
-    // What was decided holds for all servers, whenever they are started.
-    options.push(format!("--mode={}", mode.name()));
-    let hosting =
-        Hosting { config: &config, path, common: &common, cassette: &cassette, session: &session, mode };
-    let status = hosting.start().and_then(|hosts| {
-        let status = rewritten(&config, &hosts, &options)
-            .and_then(|text| folder.write(path, &text))
-            .and_then(|copy| Agent::start(agent, &copy, command))
-            .and_then(Agent::wait);
-        leave(&session);
-        hosts.into_iter().for_each(Host::finish);
-        status
-    });
-    match decision {
-        Decision::Record(joined) => {
-            let state = State::of_user();
-            let left = Recording::of(&cassette, &state, &Files).leave(*joined, false);
-            let status = status?;
-            Ok(recorded(Path::new(&command.cassette), status, left, voice))
+    let session = Session::begin(wanted, &chosen, voice)?;
+    let hosts = hosts::start(&session, &config, path)?;
+    let status = rewritten(&config, &hosts, &session)
+        .and_then(|text| write(session.folder(), path, &text))
+        .and_then(|copy| Agent::start(agent, &copy, command))
+        .and_then(Agent::wait);
+    session.wait();
+    hosts.into_iter().for_each(|(host, _)| host.finish());
+    let ended = session.end();
+    let status = status?;
+    match ended {
+        Ok(Outcome::Recorded(completion)) => {
+            Ok(recorded(Path::new(&command.cassette), status, &completion, voice))
         }
-        Decision::Replay { .. } => {
-            let status = status?;
-            let missed = misses(&report, &session, &cassette, &required)?;
+        Ok(Outcome::Replayed(missed)) => {
             missed.iter().for_each(|miss| say(miss));
             Ok(if status == exit::OK && !missed.is_empty() { exit::MISS } else { status })
+        }
+        Err(error) => {
+            say(&format!("what came of it is not known: {error}"));
+            Ok(if status == exit::OK { exit::WRAPPER_FAILED } else { status })
         }
     }
 }
 
 /// The agent's configuration with every server going through us.
-fn rewritten(config: &Config, hosts: &[Host], options: &[String]) -> Result<String> {
+fn rewritten(config: &Config, hosts: &[Kept], session: &Session) -> Result<String> {
     let program = text_of(&std::env::current_exe().map_err(Error::io("find", "mcpreel"))?)?;
     let mut hosts = hosts.iter();
     let instead = config.servers().iter().map(|server| match &server.reached {
         Reached::Command { .. } => {
-            let name = format!("--server={}", server.name);
-            let front = ["use".to_owned(), name].into_iter();
-            let arguments = front.chain(options.iter().cloned()).chain(["--".to_owned()]).collect();
-            Instead::Wrapped { program: program.clone(), arguments }
+            Instead::Wrapped { program: program.clone(), arguments: session.wrapping(&server.name) }
         }
         Reached::Url { .. } => {
-            let host = hosts.next();
-            let (url, kept) = host.map(|host| (host.url.clone(), host.kept.clone())).unwrap_or_default();
+            let (url, kept) =
+                hosts.next().map(|(host, kept)| (host.url.clone(), kept.clone())).unwrap_or_default();
             Instead::At { url, kept }
         }
     });
     Ok(config.rewritten(&instead.collect::<Vec<_>>()))
 }
-/// The options of `use`, understood.
-fn parsed(options: &[String]) -> Result<Use> {
-    let words: Vec<&str> = options
-        .iter()
-        .flat_map(|option| option.split_once('=').map_or(vec![option.as_str()], |(a, b)| vec![a, b]))
-        .collect();
-    Use::from_args(&["mcpreel", "use"], &words)
-        .map_err(|exit| Error::Usage(exit.output.trim().replace('\n', " ")))
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// A path that has to stand in a JSON file.
-fn text_of(path: &Path) -> Result<String> {
-    let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Error::Usage(format!("{}: the path must be UTF-8 here", path.display())))
-}
-
-/// Waits for the processes of ours that the agent started, and has them end if they do not by themselves.
-fn leave(session: &str) {
-    let started = Instant::now();
-    let mut told = false;
-    loop {
-        let ours: Vec<u32> = tree::descendants().into_iter().filter(|pid| is_of(*pid, session)).collect();
-        if ours.is_empty() {
-            return;
-        }
-        if started.elapsed() > LEAVE_WAIT && !told {
-            tree::terminate(&ours, tree::Stop::Terminate);
-            told = true;
-        }
-        if started.elapsed() > 2 * LEAVE_WAIT {
-            return;
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// Whether a process is a `mcpreel use` of this session.
-fn is_of(pid: u32, session: &str) -> bool {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let wanted = format!("--session={session}");
-    line.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
-}
 
 /// Says what came of a recording, and gives the exit status.
-fn recorded(cassette: &Path, status: u8, left: Result<Completion>, voice: Voice) -> u8 {
+fn recorded(cassette: &Path, status: u8, completion: &Completion, voice: Voice) -> u8 {
     let shown = cassette.display();
     let or = |code: u8| if status == exit::OK { code } else { status };
-    let completion = match left {
-        Ok(completion) => completion,
-        Err(error) => {
-            say(&format!("the recording could not be completed: {error}"));
-            return or(exit::WRAPPER_FAILED);
-        }
-    };
     if let Some(warning) = completion.warning() {
         say(&format!("warning: {warning}"));
     }
-    match &completion {
+    match completion {
         Completion::Merged { outcome: Merged::Written, .. } => voice.note(&format!("recorded into {shown}")),
         Completion::Merged { outcome: Merged::Unchanged, .. } => {
             voice.note(&format!("{shown} says the same already and was left untouched"));
@@ -381,101 +271,12 @@ fn recorded(cassette: &Path, status: u8, left: Result<Completion>, voice: Voice)
     status
 }
 
-/// What all replays together have to do.
-struct Required {
-    /// Every recorded tool call is to be asked for.
-    all_used: bool,
-    /// Each of these faults is to fire.
-    faults: Option<Faults>,
-}
-
-impl Required {
-    fn of(command: &Run) -> Result<Self> {
-        let faults = command.faults.as_ref().filter(|_| command.require_faults);
-        if command.require_faults && faults.is_none() {
-            return Err(Error::Usage("--require-faults needs --faults FILE".to_owned()));
-        }
-        Ok(Self {
-            all_used: command.require_all_used,
-            faults: faults.map(|file| staging::read(file)).transpose()?,
-        })
-    }
-}
-
-/// What went wrong in the replays of this session, in words, and what was not met.
-fn misses(report: &Path, session: &str, cassette: &Path, required: &Required) -> Result<Vec<String>> {
-    let (rows, _) = file::read_any(report)?;
-    let rows: Vec<Row> = rows.into_iter().filter(|row| row.session.as_deref() == Some(session)).collect();
-    let mut missed = if required.all_used { never_met(cassette, &rows)? } else { Vec::new() };
-    for row in rows.iter().filter(|row| row.ended.starts_with(NOT_BEGUN)) {
-        missed.push(format!("{}: {}", row.server, row.ended.trim_start_matches(NOT_BEGUN)));
-    }
-    for fault in required.faults.iter().flat_map(Faults::all) {
-        let index = u64::try_from(fault.index).unwrap_or(u64::MAX);
-        let fired = rows.iter().flat_map(|row| &row.faults).any(|row| row.index == index && row.fired > 0);
-        if !fired {
-            missed.push(format!("{} never fired", fault.words()));
-        }
-    }
-    let summary = Summary::of(rows, Vec::new(), required.all_used);
-    for played in &summary.played {
-        let misses = played.sessions.iter().flat_map(|session| &session.misses);
-        missed.extend(misses.map(|missed| format!("{}: {}", played.server, report::words(missed))));
-        let unmet = played.unmet().map(|unused| {
-            let subject = subject(&unused.method, unused.name.as_deref());
-            format!("{}: message {}, {subject}, was not used", played.server, unused.message)
-        });
-        missed.extend(unmet);
-    }
-    Ok(missed)
-}
-
-/// The recorded servers with calls that no process played.
-fn never_met(cassette: &Path, rows: &[Row]) -> Result<Vec<String>> {
-    let cassette = options::load(cassette, &find(cassette)?)?;
-    let calls = |name: &str| {
-        let of = cassette.records.iter().filter(|record| cassette.server_name(record) == name);
-        of.filter_map(|record| record.view())
-            .filter(|view| view.id.is_some() && view.method_name(&cassette.text) == "tools/call")
-            .count()
-    };
-    let names = cassette.head.names();
-    let unmet = names.iter().filter(|name| !rows.iter().any(|row| row.server == **name));
-    Ok(unmet
-        .map(|name| (name, calls(name)))
-        .filter(|(_, calls)| *calls > 0)
-        .map(|(name, calls)| format!("{name}: none of its {calls} recorded tool calls was used"))
-        .collect())
-}
-
-/// A folder for the copy of the configuration, gone with us.
-struct Folder {
-    path: PathBuf,
-    token: String,
-}
-
-impl Folder {
-    fn create() -> Result<Self> {
-        let random = std::hash::RandomState::new().hash_one(std::process::id());
-        let token = format!("{random:016x}");
-        let path = std::env::temp_dir().join(format!("mcpreel-run-{token}"));
-        create_private_folder(&path).map_err(Error::io("make a folder for the configuration", &path))?;
-        Ok(Self { path, token })
-    }
-
-    /// Writes the copy, under the name of the original: some clients go by it.
-    fn write(&self, original: &Path, text: &str) -> Result<PathBuf> {
-        let copy = self.path.join(original.file_name().unwrap_or(OsStr::new("mcp.json")));
-        let written = private(std::fs::OpenOptions::new().write(true).create_new(true))
-            .open(&copy)
-            .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-        written.map_err(Error::io("write the configuration", &copy))?;
-        Ok(copy)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
+/// Writes the copy, under the name of the original: some clients go by it.
+fn write(folder: &Path, original: &Path, text: &str) -> Result<PathBuf> {
+    let copy = folder.join(original.file_name().unwrap_or(OsStr::new("mcp.json")));
+    let written = private(std::fs::OpenOptions::new().write(true).create_new(true))
+        .open(&copy)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+    written.map_err(Error::io("write the configuration", &copy))?;
+    Ok(copy)
 }

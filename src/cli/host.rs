@@ -1,0 +1,175 @@
+//! Listeners in this process in front of servers at a URL, so that what they are sent in headers stays in memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Sender, unbounded};
+
+use super::listen::{self, Http};
+use super::options::{Replay, aside, conclude, player};
+use super::say;
+use super::use_::Use;
+use super::uses::Uses;
+use crate::cassette::merge::Files;
+use crate::cassette::owner::Owner;
+use crate::cassette::segments::{Joined, Recording};
+use crate::cassette::state::State;
+use crate::door::{Decision, Mode};
+use crate::error::{Error, Result};
+use crate::http::Headers;
+use crate::record::http::{self, Address, Until};
+use crate::record::writer::{Source, Start};
+use crate::replay::{self, Aside};
+
+/// What the listeners of one session share.
+#[derive(Debug)]
+pub struct Hosting<'a> {
+    /// The options of `use`.
+    pub common: &'a Use,
+    /// The cassette.
+    pub cassette: &'a Path,
+    /// The session's name.
+    pub session: &'a str,
+    /// [`Mode::None`] for a replay.
+    pub mode: Mode,
+}
+
+/// A listener in front of one server.
+#[derive(Debug)]
+pub struct Host {
+    /// Where clients find it.
+    pub url: String,
+    stop: Stop,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+enum Stop {
+    Flag(Arc<AtomicBool>),
+    Signal(Sender<i32>),
+}
+
+impl Hosting<'_> {
+    /// Records a server, with these headers in place of the client's.
+    pub fn record(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
+        let recordable = address.recordable();
+        let options = http::Options {
+            address,
+            listen: ([127, 0, 0, 1], 0).into(),
+            headers,
+            cacert: self.common.cacert.as_ref().map(PathBuf::from),
+            allow_host: Vec::new(),
+            allow_origin: Vec::new(),
+        };
+        let proxy = http::bind(options)?;
+        let setup = self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette);
+        let Decision::Record(joined) = setup.decide(self.mode)? else {
+            return Err(Error::Failed("another recording came in between".to_owned()));
+        };
+        let rules = setup.rules()?;
+        let segment = joined.file.try_clone().and_then(|file| {
+            http::Segment::start(Start {
+                file,
+                claim: joined.claim.clone(),
+                head: joined.head.clone(),
+                number: joined.number,
+                source: Source::Url(recordable),
+                rules,
+            })
+        });
+        let segment = segment.map_err(Error::io("write the recording", &joined.path))?;
+        let url = proxy.url();
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let (cassette, name) = (self.cassette.to_owned(), server.to_owned());
+        let thread = started(server, move || {
+            let until = Until { max_idle: None, alive: Box::new(move || !flag.load(Ordering::SeqCst)) };
+            let said = name.clone();
+            let note = Arc::new(move |text: &str| say(&format!("{said}: {text}")));
+            let ended = proxy.run(Box::new(segment), note, &until);
+            recorded(&cassette, &name, *joined, &ended);
+        })?;
+        Ok(Host { url, stop: Stop::Flag(stop), thread })
+    }
+
+    /// Replays a server.
+    pub fn replay(&self, server: &str) -> Result<Host> {
+        let setup = self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette);
+        let Decision::Replay { source, .. } = setup.decide(Mode::None)? else {
+            return Err(Error::Failed("nothing to replay".to_owned()));
+        };
+        let (name, path) = (server.to_owned(), self.cassette.to_owned());
+        let (matching, voice) = (self.common.matching(), self.common.voice());
+        let (owner, session) = (setup.owner, Some(self.session.to_owned()));
+        let what = Replay {
+            path: self.cassette,
+            source,
+            server: Some((name.clone(), true)),
+            owner,
+            session,
+            matching,
+            staging: self.common.staging(),
+            voice,
+        };
+        let (player, warnings) = player(&what)?;
+        let uses = Uses::begin(&what, &player);
+        let (listener, guard) = listen::bind(&Http::default())?;
+        let url = format!("http://{}{}", listener.address(), replay::http::PATH);
+        let (stop, stopped) = unbounded();
+        let Replay { source, server: named, owner, session, matching, staging, voice, .. } = what;
+        let thread = started(server, move || {
+            let said = name.clone();
+            let aside = Aside { note: Box::new(move |text| say(&format!("{said}: {text}"))), ..aside() };
+            let what =
+                Replay { path: &path, source, server: named, owner, session, matching, staging, voice };
+            let ended = replay::http::serve(player, listener, guard, false, &stopped, aside)
+                .and_then(|(player, ended)| conclude(&player, ended, &what, warnings, uses));
+            if let Err(error) = ended {
+                say(&format!("{name}: {error}"));
+            }
+        })?;
+        Ok(Host { url, stop: Stop::Signal(stop), thread })
+    }
+}
+
+impl Host {
+    /// Has it end, and waits for that.
+    pub fn finish(self) {
+        match &self.stop {
+            Stop::Flag(flag) => flag.store(true, Ordering::SeqCst),
+            Stop::Signal(stop) => drop(stop.send(0)),
+        }
+        if self.thread.join().is_err() {
+            say("a listener ended badly; what it had to report is lost");
+        }
+    }
+}
+
+fn started(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name(format!("server {name}"))
+        .spawn(run)
+        .map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))
+}
+
+/// Leaves the recording, and says what went wrong.
+fn recorded(cassette: &Path, name: &str, joined: Joined, ended: &Result<http::Ended>) {
+    let state = State::of_user();
+    let recording = Recording::of(cassette, &state, &Files);
+    let kept = match ended {
+        Ok(http::Ended { unreachable: Some(why), .. }) => {
+            say(&format!("{name}: the server could not be reached, so nothing of it was kept: {why}"));
+            false
+        }
+        Ok(http::Ended { outcome, .. }) => outcome.captured > 0 || outcome.recording_failed.is_some(),
+        Err(error) => {
+            say(&format!("{name}: {error}"));
+            false
+        }
+    };
+    if let Err(error) = recording.leave(joined, kept) {
+        say(&format!("{name}: the recording could not be completed: {error}"));
+    }
+}

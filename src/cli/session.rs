@@ -1,0 +1,348 @@
+//! Several servers and one cassette: what `run` and the library door share. The mode is decided once, before anything
+//! starts, and whoever starts a server afterwards does so for this session.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use argh::FromArgs as _;
+
+use super::host::{Host, Hosting};
+use super::options::{self, NOT_BEGUN, Voice};
+use super::record::Setup;
+use super::report::file;
+use super::report::merge::Summary;
+use super::report::row::{Row, subject};
+use super::use_::Use;
+use super::{report, staging};
+use crate::cassette::merge::Files;
+use crate::cassette::owner::Owner;
+use crate::cassette::owner::system::create_private_folder;
+use crate::cassette::segments::{Completion, Joined, Recording, find};
+use crate::cassette::state::State;
+use crate::door::{Chosen, Decision, Mode};
+use crate::error::{Error, Result};
+use crate::http::Headers;
+use crate::record::http::Address;
+use crate::replay::faults::Faults;
+use crate::stdio::tree;
+
+/// How long `once` waits for another recording to end, before anything is started.
+const CLAIM_WAIT: Duration = Duration::from_secs(30);
+/// How long processes of ours that were started for the session may take to end after it.
+const LEAVE_WAIT: Duration = Duration::from_secs(5);
+/// Between two looks at whether something has ended.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is wanted.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// The cassette as the user named it.
+    pub cassette: PathBuf,
+    /// The name of the session; a new one where there is none.
+    pub session: Option<String>,
+    /// Options of `use` for every server, as one would type them.
+    pub options: Vec<String>,
+    /// A report of the user's own.
+    pub report: Option<PathBuf>,
+    /// A file of faults.
+    pub faults: Option<PathBuf>,
+    /// Every recorded tool call is to be asked for.
+    pub require_all_used: bool,
+    /// Every fault is to fire.
+    pub require_faults: bool,
+}
+
+/// A session under way.
+#[derive(Debug)]
+pub struct Session {
+    cassette: PathBuf,
+    name: String,
+    options: Vec<String>,
+    common: Use,
+    mode: Mode,
+    place: Option<Box<Joined>>,
+    report: PathBuf,
+    require_all_used: bool,
+    required_faults: Option<Faults>,
+    /// Goes last: it holds the report.
+    folder: Folder,
+}
+
+/// What came of a session.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It recorded.
+    Recorded(Completion),
+    /// It replayed; what went wrong, in words.
+    Replayed(Vec<String>),
+}
+
+impl Session {
+    /// Decides what it is going to do, and takes a place in the recording where it records: so nobody else gets in
+    /// between two servers. Says so.
+    ///
+    /// # Errors
+    ///
+    /// Those of the mode and of the options.
+    pub fn begin(wanted: Wanted, chosen: &Chosen, voice: Voice) -> Result<Self> {
+        let folder = Folder::create()?;
+        let name = wanted.session.unwrap_or_else(|| format!("run-{}", folder.token));
+        let name = if name.contains('@') { name } else { format!("{name}@{}", std::process::id()) };
+        let report = match &wanted.report {
+            Some(report) => absolute(report),
+            None => folder.path.join("report.jsonl"),
+        };
+        let cassette = absolute(&wanted.cassette);
+        let mut options = wanted.options;
+        options.push(format!("--session={name}"));
+        options.push(format!("--cassette={}", text_of(&cassette)?));
+        options.push(format!("--report={}", text_of(&report)?));
+        options.push("--no-config".to_owned());
+        if let Some(faults) = &wanted.faults {
+            options.push(format!("--faults={}", text_of(&absolute(faults))?));
+        }
+        let common = parsed(&options)?;
+        common.staging().check()?;
+        let required_faults = match wanted.faults.as_ref().filter(|_| wanted.require_faults) {
+            Some(file) => Some(staging::read(&text_of(file)?)?),
+            None if wanted.require_faults => {
+                return Err(Error::Usage("--require-faults needs --faults FILE".to_owned()));
+            }
+            None => None,
+        };
+        let mut session = Self {
+            cassette,
+            name,
+            options,
+            common,
+            mode: chosen.mode,
+            place: None,
+            report,
+            require_all_used: wanted.require_all_used,
+            required_faults,
+            folder,
+        };
+        session.decide(&wanted.cassette, chosen, voice)?;
+        Ok(session)
+    }
+
+    fn decide(&mut self, shown: &Path, chosen: &Chosen, voice: Voice) -> Result<()> {
+        let setup = self.common.setup("run".to_owned(), Owner::session(&self.name), shown);
+        let wait = setup.claim_wait.or((chosen.mode == Mode::Once).then_some(CLAIM_WAIT));
+        let decision = Setup { claim_wait: wait, ..setup }.decide(chosen.mode)?;
+        decision.notes().iter().for_each(|note| voice.note(note));
+        let doing = match decision {
+            Decision::Record(joined) => {
+                self.place = Some(joined);
+                if let Err(error) = self.common.staging().check_no_recording(&chosen.to_string()) {
+                    let _ = self.leave_place();
+                    return Err(error);
+                }
+                "recording into"
+            }
+            Decision::Replay { .. } => {
+                self.mode = Mode::None;
+                "replaying"
+            }
+        };
+        voice.note(&format!("{chosen}: {doing} {}", shown.display()));
+        // What was decided holds for all servers, whenever they are started.
+        self.options.push(format!("--mode={}", self.mode.name()));
+        Ok(())
+    }
+
+    /// Whether it replays.
+    #[must_use]
+    pub fn replays(&self) -> bool {
+        self.mode == Mode::None
+    }
+
+    /// A folder of its own that only the user can read, gone with it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+
+    /// What has to stand in front of a server's command line, for the program `mcpreel`.
+    #[must_use]
+    pub fn wrapping(&self, server: &str) -> Vec<String> {
+        let front = ["use".to_owned(), format!("--server={server}")].into_iter();
+        front.chain(self.options.iter().cloned()).chain(["--".to_owned()]).collect()
+    }
+
+    fn hosting(&self) -> Hosting<'_> {
+        Hosting { common: &self.common, cassette: &self.cassette, session: &self.name, mode: self.mode }
+    }
+
+    /// Records a server at a URL, with these headers in place of the client's.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot begin.
+    pub fn record_url(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
+        self.hosting().record(server, address, headers)
+    }
+
+    /// Replays a server at a URL. One that is not in the cassette was not asked for anything: whatever it is asked is a
+    /// miss.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot begin.
+    pub fn replay_url(&self, server: &str) -> Result<Host> {
+        self.hosting().replay(server)
+    }
+
+    /// Waits for the processes of the session below this one, and has them end if they do not by themselves.
+    pub fn wait(&self) {
+        let started = Instant::now();
+        let mut told = false;
+        loop {
+            let ours = tree::descendants().into_iter().filter(|pid| is_of(*pid, &self.name));
+            let ours: Vec<u32> = ours.collect();
+            if ours.is_empty() || started.elapsed() > 2 * LEAVE_WAIT {
+                return;
+            }
+            if started.elapsed() > LEAVE_WAIT && !told {
+                tree::terminate(&ours, tree::Stop::Terminate);
+                told = true;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn leave_place(&mut self) -> Option<Result<Completion>> {
+        let place = self.place.take()?;
+        let state = State::of_user();
+        Some(Recording::of(&self.cassette, &state, &Files).leave(*place, false))
+    }
+
+    /// Ends it, when its servers have ended: makes the cassette, or sees what the replays say.
+    ///
+    /// # Errors
+    ///
+    /// When the recording cannot be completed, or the report cannot be read.
+    pub fn end(mut self) -> Result<Outcome> {
+        match self.leave_place() {
+            Some(left) => left.map(Outcome::Recorded),
+            None => Ok(Outcome::Replayed(self.misses()?)),
+        }
+    }
+
+    /// Which servers were replayed, once for each process.
+    ///
+    /// # Errors
+    ///
+    /// When the report cannot be read.
+    pub fn replayed(&self) -> Result<Vec<String>> {
+        Ok(self.rows()?.into_iter().map(|row| row.server).collect())
+    }
+
+    fn rows(&self) -> Result<Vec<Row>> {
+        let (rows, _) = file::read_any(&self.report)?;
+        Ok(rows.into_iter().filter(|row| row.session.as_deref() == Some(&self.name)).collect())
+    }
+
+    /// What went wrong in the replays, in words, and what was not met.
+    fn misses(&self) -> Result<Vec<String>> {
+        let rows = self.rows()?;
+        let mut missed = if self.require_all_used { never_met(&self.cassette, &rows)? } else { Vec::new() };
+        for row in rows.iter().filter(|row| row.ended.starts_with(NOT_BEGUN)) {
+            missed.push(format!("{}: {}", row.server, row.ended.trim_start_matches(NOT_BEGUN)));
+        }
+        for fault in self.required_faults.iter().flat_map(Faults::all) {
+            let index = u64::try_from(fault.index).unwrap_or(u64::MAX);
+            let of = |row: &report::row::Fault| row.index == index && row.fired > 0;
+            if !rows.iter().flat_map(|row| &row.faults).any(of) {
+                missed.push(format!("{} never fired", fault.words()));
+            }
+        }
+        let summary = Summary::of(rows, Vec::new(), self.require_all_used);
+        for played in &summary.played {
+            let misses = played.sessions.iter().flat_map(|session| &session.misses);
+            missed.extend(misses.map(|missed| format!("{}: {}", played.server, report::words(missed))));
+            let unmet = played.unmet().map(|unused| {
+                let subject = subject(&unused.method, unused.name.as_deref());
+                format!("{}: message {}, {subject}, was not used", played.server, unused.message)
+            });
+            missed.extend(unmet);
+        }
+        Ok(missed)
+    }
+}
+
+impl Drop for Session {
+    /// A session that is given up still leaves its place.
+    fn drop(&mut self) {
+        let _ = self.leave_place();
+    }
+}
+
+/// The recorded servers with calls that no process played.
+fn never_met(cassette: &Path, rows: &[Row]) -> Result<Vec<String>> {
+    let cassette = options::load(cassette, &find(cassette)?)?;
+    let calls = |name: &str| {
+        let of = cassette.records.iter().filter(|record| cassette.server_name(record) == name);
+        of.filter_map(|record| record.view())
+            .filter(|view| view.id.is_some() && view.method_name(&cassette.text) == "tools/call")
+            .count()
+    };
+    let names = cassette.head.names();
+    let unmet = names.iter().filter(|name| !rows.iter().any(|row| row.server == **name));
+    Ok(unmet
+        .map(|name| (name, calls(name)))
+        .filter(|(_, calls)| *calls > 0)
+        .map(|(name, calls)| format!("{name}: none of its {calls} recorded tool calls was used"))
+        .collect())
+}
+
+/// Whether a process is a `mcpreel use` of this session.
+fn is_of(pid: u32, session: &str) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let wanted = format!("--session={session}");
+    line.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
+}
+
+/// The options of `use`, understood.
+fn parsed(options: &[String]) -> Result<Use> {
+    let words: Vec<&str> = options
+        .iter()
+        .flat_map(|option| option.split_once('=').map_or(vec![option.as_str()], |(a, b)| vec![a, b]))
+        .collect();
+    Use::from_args(&["mcpreel", "use"], &words)
+        .map_err(|exit| Error::Usage(exit.output.trim().replace('\n', " ")))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A path that has to stand in a text.
+pub fn text_of(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::Usage(format!("{}: the path must be UTF-8 here", path.display())))
+}
+
+/// A folder that goes away with its session.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    token: String,
+}
+
+impl Folder {
+    fn create() -> Result<Self> {
+        use std::hash::BuildHasher as _;
+        let random = std::hash::RandomState::new().hash_one(std::process::id());
+        let token = format!("{random:016x}");
+        let path = std::env::temp_dir().join(format!("mcpreel-run-{token}"));
+        create_private_folder(&path).map_err(Error::io("make a folder for the session", &path))?;
+        Ok(Self { path, token })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
