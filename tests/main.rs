@@ -16,6 +16,7 @@ mod bad_places;
 mod demo_http;
 mod docs;
 mod first_light;
+mod foreign;
 mod format;
 mod format_frozen;
 mod json_texts;

@@ -6,6 +6,7 @@ pub mod args;
 pub mod convert;
 pub mod demo;
 pub mod end;
+pub mod files;
 pub mod inspect;
 pub mod listen;
 pub mod options;
