@@ -97,7 +97,9 @@ fn golden_command_reference() {
     );
     let overview = sandbox.mcpreel(["--help"]).run().expect(0).stdout();
     text += &format!("\n```text\n{}\n```\n", overview.trim());
-    for command in ["use", "record", "serve", "inspect", "convert", "recover", "end", "demo"] {
+    for command in
+        ["use", "record", "serve", "inspect", "convert", "merge", "split", "trim", "recover", "end", "demo"]
+    {
         let help = sandbox.mcpreel([command, "--help"]).run().expect(0).stdout();
         text += &format!("\n## {command}\n\n```text\n{}\n```\n", help.trim());
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use mcpreel::cassette::foreign::mcp_cassette;
 use mcpreel::cassette::head::{Head, Process, Server};
 use mcpreel::cassette::record::{Body, More, Record};
-use mcpreel::cassette::{Cassette, Ended, Exit, Side, Timing, Transport, document, journal, merge};
+use mcpreel::cassette::{Cassette, Ended, Exit, Side, Timing, Transport, document, journal, merge, part};
 use mcpreel::jsonrpc::string;
 use mcpreel::jsonrpc::tree::{Kind, Tree};
 use regex::Regex;
@@ -244,7 +244,7 @@ fn everything() -> Cassette {
         redaction: Some("{}".to_owned()),
         labels: text("l"),
         matching: Some("{}".to_owned()),
-        extra: vec![(mcp_cassette::KEPT.to_owned(), "{}".to_owned())],
+        extra: [mcp_cassette::KEPT, part::FIELD].map(|name| (name.to_owned(), "{}".to_owned())).to_vec(),
         ..Head::default()
     };
     let more = More {

@@ -20,6 +20,7 @@ mod foreign;
 mod format;
 mod format_frozen;
 mod json_texts;
+mod merge;
 mod owners;
 mod probe;
 mod record_bytes;
@@ -46,6 +47,7 @@ mod replay_writes;
 mod serve_legacy;
 mod serve_modern;
 mod serve_rounds;
+mod split_trim;
 mod stalled_disk;
 #[allow(dead_code, reason = "each module uses its part")]
 mod support;

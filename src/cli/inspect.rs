@@ -13,7 +13,7 @@ use crate::jsonrpc::pretty;
 
 mod calls;
 mod json;
-mod reel;
+pub(super) mod reel;
 mod shown;
 mod summary;
 #[cfg(test)]

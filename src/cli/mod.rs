@@ -9,11 +9,15 @@ pub mod end;
 pub mod files;
 pub mod inspect;
 pub mod listen;
+pub mod merge;
 pub mod options;
 pub mod record;
 pub mod recover;
 pub mod serve;
+pub mod split;
 mod stderr;
+pub mod trim;
+mod units;
 pub mod upstream;
 pub mod use_;
 
@@ -42,6 +46,9 @@ enum Command {
     Serve(serve::Serve),
     Inspect(inspect::Inspect),
     Convert(convert::Convert),
+    Merge(merge::Merge),
+    Split(split::Split),
+    Trim(trim::Trim),
     Recover(recover::Recover),
     End(end::End),
     Demo(demo::Demo),
@@ -86,6 +93,9 @@ fn run(command: Command, wrapped: Option<Vec<OsString>>, own: &[OsString]) -> Re
         Command::Convert(command) => {
             command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
         }
+        Command::Merge(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
+        Command::Split(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
+        Command::Trim(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Recover(command) => recover::run(&command),
         Command::End(command) => end::run(&command),
         Command::Demo(command) => demo::run(&command),
