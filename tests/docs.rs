@@ -101,8 +101,13 @@ fn golden_command_reference() {
     );
     let overview = sandbox.mcpreel(["--help"]).run().expect(0).stdout();
     text += &format!("\n```text\n{}\n```\n", overview.trim());
-    for command in ["use", "run", "record", "serve", "inspect", "convert", "recover", "report", "end", "demo"]
-    {
+    let (_, listed) = overview.split_once("\nCommands:\n").unwrap();
+    let listed = listed.lines().take_while(|line| !line.trim().is_empty());
+    let commands: Vec<&str> = listed
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    for command in commands {
         let help = sandbox.mcpreel([command, "--help"]).run().expect(0).stdout();
         text += &format!("\n## {command}\n\n```text\n{}\n```\n", help.trim());
     }
