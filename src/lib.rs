@@ -1,8 +1,11 @@
 //! Records a session between an AI agent and its MCP servers into a text *cassette*, and plays it back later
 //! with no server, no credentials and no network.
 //!
+//! Rust tests use it by [`use_cassette`]; any other program by the binary `mcpreel`. What the modules below have is there
+//! for the binary and changes with it.
+//!
 //! The binary is a thin shell around this crate. Data goes one way through the modules:
-//! `cli -> door, demo -> record, replay -> stdio, http, cassette, redact -> mcp -> jsonrpc -> error`.
+//! `library -> cli -> door, demo -> record, replay -> stdio, http, cassette, redact -> mcp -> jsonrpc -> error`.
 
 pub mod cassette;
 pub mod cli;
@@ -12,8 +15,12 @@ pub mod error;
 pub mod exit;
 pub mod http;
 pub mod jsonrpc;
+mod library;
 pub mod mcp;
 pub mod record;
 pub mod redact;
 pub mod replay;
 pub mod stdio;
+
+pub use door::Mode;
+pub use library::{Finished, UseCassette, use_cassette};

@@ -101,8 +101,13 @@ fn golden_command_reference() {
     );
     let overview = sandbox.mcpreel(["--help"]).run().expect(0).stdout();
     text += &format!("\n```text\n{}\n```\n", overview.trim());
-    for command in ["use", "run", "record", "serve", "inspect", "convert", "recover", "report", "end", "demo"]
-    {
+    let (_, listed) = overview.split_once("\nCommands:\n").unwrap();
+    let listed = listed.lines().take_while(|line| !line.trim().is_empty());
+    let commands: Vec<&str> = listed
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    for command in commands {
         let help = sandbox.mcpreel([command, "--help"]).run().expect(0).stdout();
         text += &format!("\n## {command}\n\n```text\n{}\n```\n", help.trim());
     }
@@ -137,4 +142,12 @@ fn links_between_pages_lead_somewhere() {
             assert!(there, "{}: {link}", page.display());
         }
     }
+}
+
+#[test]
+fn the_test_that_the_guide_shows_is_the_one_that_runs() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/guide/rust.md")).unwrap();
+    let shown = page.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    let run = fs::read_to_string(Path::new(ROOT).join("tests/interop/rmcp/tests/library.rs")).unwrap();
+    assert!(run.ends_with(shown), "{shown}");
 }

@@ -163,10 +163,12 @@ impl Head {
     /// The fields in the order they are written, each as JSON text; what is absent is left out.
     #[must_use]
     pub fn fields(&self) -> Vec<(String, String)> {
-        let mut fields = vec![
-            ("recorded_at".to_owned(), string::encode(&self.recorded_at)),
-            ("recorder".to_owned(), string::encode(&self.recorder)),
-        ];
+        let mut fields = Vec::new();
+        for (name, text) in [("recorded_at", &self.recorded_at), ("recorder", &self.recorder)] {
+            if !text.is_empty() {
+                fields.push((name.to_owned(), string::encode(text)));
+            }
+        }
         let mut add = |name: &str, value: Option<String>| {
             if let Some(value) = value {
                 fields.push((name.to_owned(), value));
@@ -256,7 +258,7 @@ fn texts_at(text: &str, value: Span, name: &str) -> Result<Vec<String>, Fault> {
 }
 
 /// Calls `each` for every member of the object at `value`.
-fn members(
+pub(super) fn members(
     text: &str,
     value: Span,
     what: &str,

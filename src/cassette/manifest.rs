@@ -12,6 +12,11 @@ type Fields = Vec<(String, String)>;
 
 /// Puts `theirs` into `mine`; both are JSON texts. A manifest that is no object stays apart: the first one counts.
 pub(super) fn merged(mine: &str, theirs: &str) -> String {
+    united(mine, theirs, &["rules", "packs"])
+}
+
+/// The same for any object: the lists named are united, and of other members that both have the first one counts.
+pub(super) fn united(mine: &str, theirs: &str, lists: &[&str]) -> String {
     let (Some(mut fields), Some(others)) = (fields(mine), fields(theirs)) else { return mine.to_owned() };
     for (name, theirs) in others {
         let Some((_, mine)) = fields.iter_mut().find(|(known, _)| *known == name) else {
@@ -19,8 +24,8 @@ pub(super) fn merged(mine: &str, theirs: &str) -> String {
             continue;
         };
         match &*name {
-            "counts" => *mine = sum(mine, &theirs),
-            "rules" | "packs" => *mine = union(mine, &theirs),
+            "counts" if lists.contains(&"rules") => *mine = sum(mine, &theirs),
+            name if lists.contains(&name) => *mine = union(mine, &theirs),
             _ => {}
         }
     }

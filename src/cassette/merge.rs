@@ -227,19 +227,17 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
+/// Whether a cassette of that name is written as a journal: its name asks for it, or its size.
+#[must_use]
+pub fn asks_for_journal(path: &Path, cassette: &Cassette) -> bool {
+    let views = cassette.records.iter().filter_map(record::Record::view);
+    is_journal(path) || views.map(|view| view.whole.len() as u64).sum::<u64>() > DOCUMENT_LIMIT
+}
+
 /// Writes a cassette in the shape that its name and size ask for.
 pub fn write(path: &Path, cassette: &Cassette) -> Result<()> {
-    let size = cassette
-        .records
-        .iter()
-        .filter_map(record::Record::view)
-        .map(|view| view.whole.len() as u64)
-        .sum::<u64>();
-    let text = if is_journal(path) || size > DOCUMENT_LIMIT {
-        journal::write(cassette)
-    } else {
-        document::write(cassette)
-    };
+    let text =
+        if asks_for_journal(path, cassette) { journal::write(cassette) } else { document::write(cassette) };
     replace(path, text.as_bytes())
 }
 

@@ -2,6 +2,7 @@
 //! describes the format; [`document`] and [`journal`] read and write it.
 
 pub mod clock;
+pub mod combine;
 pub mod compare;
 pub mod document;
 pub mod foreign;
@@ -12,6 +13,7 @@ mod manifest;
 pub mod merge;
 pub mod model;
 pub mod owner;
+pub mod part;
 pub mod record;
 pub mod segments;
 pub mod state;

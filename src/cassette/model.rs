@@ -207,6 +207,21 @@ impl Cassette {
         u32::try_from(index).unwrap_or(0)
     }
 
+    /// Adds a record whose spans belong to another text, with what it needs of that.
+    pub fn take(&mut self, text: &str, mut record: Record) {
+        let span = match &record.body {
+            Body::None => None,
+            Body::Payload(view) => Some(view.whole),
+            Body::Text(span) | Body::Base64(span) => Some(*span),
+        };
+        if let Some(span) = span {
+            let start = self.text.len();
+            self.text.push_str(span.of(text));
+            record.rebase(span.start, start);
+        }
+        self.records.push(record);
+    }
+
     /// Adds a message to the text and a record for it.
     pub fn push(&mut self, mut record: Record, payload: &str) -> std::result::Result<(), Fault> {
         let start = self.text.len();

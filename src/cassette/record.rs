@@ -274,6 +274,16 @@ impl Record {
         self.view().is_some_and(|view| view.shape == shape)
     }
 
+    /// Moves all spans so that what was at `from` is at `to`, for a message that is copied to another text.
+    pub fn rebase(&mut self, from: usize, to: usize) {
+        self.body = match self.body {
+            Body::None => Body::None,
+            Body::Payload(view) => Body::Payload(view.rebased(from, to)),
+            Body::Text(span) => Body::Text(span.rebased(from, to)),
+            Body::Base64(span) => Body::Base64(span.rebased(from, to)),
+        };
+    }
+
     /// Moves all spans by `offset` bytes, for a text that is appended to another.
     pub fn shift(&mut self, offset: usize) {
         self.body = match self.body {

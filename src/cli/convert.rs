@@ -1,16 +1,16 @@
 //! `convert`: one cassette, another format. Nothing is lost without being named, and what counts needs `--lossy`.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write};
+use std::io::Write;
 use std::path::Path;
 
 use argh::{ArgsInfo, FromArgs};
 
-use crate::cassette::foreign::mcp_cassette;
-use crate::cassette::segments::{self, CassetteOnDisk};
-use crate::cassette::{Cassette, Timing, document, journal, merge};
+use super::files::{self, Output};
+use crate::cassette::foreign::{self, Format, Written};
+use crate::cassette::{Cassette, document, journal};
 use crate::error::{Error, Result};
-use crate::exit;
+
+pub use super::files::read;
 
 /// Write a cassette in another format. Reads every format that mcpreel knows.
 #[derive(ArgsInfo, FromArgs, Debug)]
@@ -20,7 +20,7 @@ use crate::exit;
     example = "{command_name} long.cassette.jsonl -o long.cassette.json",
     example = "{command_name} theirs.json -o ours.cassette.json",
     example = "{command_name} ours.cassette.json -o theirs.json --to mcp-cassette",
-    note = "What a format cannot express is listed; if a replay or a reader would miss it, --lossy is needed.",
+    note = "Formats: cassette, journal, mcp-cassette (Python), mcp-cassette-npm, mcp-recorder, ctpf, har, jsonl. What a format cannot express is listed; if a replay or a reader would miss it, --lossy is needed.",
     error_code(1, "a file cannot be read or written"),
     error_code(2, "the input is no cassette, something would be lost, or OUT is a file that is no cassette")
 )]
@@ -31,7 +31,7 @@ pub struct Convert {
     /// where to write; - is standard output
     #[argh(option, short = 'o', arg_name = "out")]
     pub output: String,
-    /// cassette, journal or mcp-cassette (default: journal if OUT ends in .jsonl, else cassette)
+    /// the format, see below (default: journal if OUT ends in .jsonl, har if in .har, else cassette)
     #[argh(option, arg_name = "format")]
     pub to: Option<Target>,
     /// write even if something is lost
@@ -46,8 +46,8 @@ pub enum Target {
     Document,
     /// Our journal.
     Journal,
-    /// mcp-cassette (Python), format version 3.
-    McpCassette,
+    /// Another program's.
+    Foreign(Format),
 }
 
 impl std::str::FromStr for Target {
@@ -57,8 +57,13 @@ impl std::str::FromStr for Target {
         match word {
             "cassette" => Ok(Self::Document),
             "journal" => Ok(Self::Journal),
-            "mcp-cassette" => Ok(Self::McpCassette),
-            _ => Err("expected cassette, journal or mcp-cassette".to_owned()),
+            _ => match Format::ALL.into_iter().find(|format| format.word() == word) {
+                Some(format) => Ok(Self::Foreign(format)),
+                None => {
+                    let words: Vec<&str> = Format::ALL.iter().map(|format| format.word()).collect();
+                    Err(format!("expected cassette, journal, {}", words.join(", ")))
+                }
+            },
         }
     }
 }
@@ -66,8 +71,12 @@ impl std::str::FromStr for Target {
 impl Target {
     /// The format that the ending of a file name asks for.
     fn by_ending(path: &str) -> Self {
-        let jsonl = Path::new(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("jsonl"));
-        if jsonl { Self::Journal } else { Self::Document }
+        let ending = Path::new(path).extension().map(std::ffi::OsStr::to_ascii_lowercase);
+        match ending.as_ref().and_then(|ending| ending.to_str()) {
+            Some("jsonl") => Self::Journal,
+            Some("har") => Self::Foreign(Format::Har),
+            _ => Self::Document,
+        }
     }
 }
 
@@ -76,103 +85,31 @@ impl Convert {
     pub fn run(&self, out: &mut dyn Write, notes: &mut dyn Write) -> Result<u8> {
         let cassette = read(&self.input)?;
         let target = self.to.unwrap_or_else(|| Target::by_ending(&self.output));
-        let written = render(&cassette, target);
-        for remark in cassette.warnings.iter().chain(&written.notes) {
-            // A note that cannot be printed must not stop the conversion.
-            let _ = writeln!(notes, "mcpreel: note: {}", super::printable(remark));
-        }
-        for what in &written.dropped {
-            let _ = writeln!(notes, "mcpreel: lost: {}", super::printable(what));
-        }
+        let written = render(&cassette, target)?;
+        let remarks = files::remarks(&cassette);
+        files::tell(notes, remarks.iter().chain(&written.notes), &written.dropped);
         if !written.dropped.is_empty() && !self.lossy {
-            let input = if self.input == "-" { "standard input" } else { &self.input };
             return Err(Error::Usage(format!(
-                "{input}: not everything in it can be written in this format, see above; --lossy writes the rest"
+                "{}: not everything in it can be written in this format, see above; --lossy writes the rest",
+                files::called(&self.input)
             )));
         }
-        if self.output == "-" {
-            return match out.write_all(written.text.as_bytes()).and_then(|()| out.flush()) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    Err(Error::io("write", "standard output")(error))
-                }
-                _ => Ok(exit::OK),
-            };
-        }
-        let path = Path::new(&self.output);
-        refuse_other_files(path)?;
-        write(path, &written.text)?;
-        Ok(exit::OK)
+        Output::to(&self.output).put(&written.text, out)
     }
 }
 
-/// Reads a cassette: a file, a recording that has ended and is not merged yet, or standard input for `-`.
-pub fn read(input: &str) -> Result<Cassette> {
-    if input == "-" {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map_err(Error::io("read", "standard input"))?;
-        return Cassette::parse(Path::new("standard input"), bytes);
-    }
-    let path = Path::new(input);
-    match segments::find(path)? {
-        CassetteOnDisk::Document(_) | CassetteOnDisk::Absent => Cassette::read(path),
-        CassetteOnDisk::Segments { segments, onto } => merge::read_segments(&segments, onto.as_deref()),
-        CassetteOnDisk::Recording { owner, .. } => {
-            Err(Error::input(path, "", format!("is being recorded ({owner}); try again when that has ended")))
-        }
-        CassetteOnDisk::Interrupted { folders } => {
-            let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-            let what = format!(
-                "no such cassette, but an interrupted recording is left in {}; mcpreel recover makes a cassette of it",
-                folders.join(", ")
-            );
-            Err(Error::input(path, "", what))
-        }
-    }
-}
-
-fn render(cassette: &Cassette, target: Target) -> mcp_cassette::Written {
+fn render(cassette: &Cassette, target: Target) -> Result<Written> {
     let text = match target {
-        Target::McpCassette => return mcp_cassette::write(cassette),
+        Target::Foreign(format) => return foreign::write(format, cassette),
         Target::Document => document::write(cassette),
         Target::Journal => journal::write(cassette),
     };
-    let notes = match cassette.timing {
-        Timing::WrongLength(count) => vec![format!(
-            "the {count} times in \"timing_ms\" do not fit the {} messages and are left out",
-            cassette.records.len()
-        )],
-        _ => Vec::new(),
-    };
-    mcp_cassette::Written { text, notes, dropped: Vec::new() }
-}
-
-/// A file that is no cassette is somebody's work; an empty one is nobody's.
-fn refuse_other_files(path: &Path) -> Result<()> {
-    match fs::metadata(path) {
-        Ok(meta) if meta.is_file() && meta.len() > 0 => match Cassette::read(path) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::input(
-                path,
-                "",
-                format!("exists and would be replaced, but is not a cassette that can be read ({error})"),
-            )),
-        },
-        Ok(meta) if meta.is_dir() => Err(Error::input(path, "", "is a folder; expected a file to write")),
-        _ => Ok(()),
-    }
-}
-
-/// Writes the file in one step. What is no regular file (a pipe, a device) is written to as it is.
-fn write(path: &Path, text: &str) -> Result<()> {
-    if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        let file = OpenOptions::new().write(true).open(path);
-        return file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::io("write", path));
-    }
-    merge::replace(path, text.as_bytes())
+    Ok(Written { text, ..Written::default() })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::PathBuf;
 
     use super::*;
@@ -224,9 +161,9 @@ mod tests {
         run(&journal, &document, None, false).unwrap();
         let (same, _) = run(&ours, "-", None, false).unwrap();
         assert_eq!(fs::read_to_string(&document).unwrap(), same);
-        let (_, notes) = run(&document, &theirs, Some(Target::McpCassette), true).unwrap();
+        let (_, notes) = run(&document, &theirs, Some(Target::Foreign(Format::McpCassette)), true).unwrap();
         assert!(notes.contains("mcpreel: lost: a batch becomes a raw line"), "{notes}");
-        let (again, _) = run(&theirs, "-", Some(Target::McpCassette), true).unwrap();
+        let (again, _) = run(&theirs, "-", Some(Target::Foreign(Format::McpCassette)), true).unwrap();
         assert_eq!(fs::read_to_string(&theirs).unwrap(), again);
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 4, "no temporary file stays");
     }
@@ -236,7 +173,7 @@ mod tests {
         let folder = Folder::new("lossy");
         let ours = folder.file("a.json", OURS);
         let theirs = folder.path("d.json");
-        let error = run(&ours, &theirs, Some(Target::McpCassette), false).unwrap_err();
+        let error = run(&ours, &theirs, Some(Target::Foreign(Format::McpCassette)), false).unwrap_err();
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("--lossy writes the rest"), "{error}");
         assert!(!Path::new(&theirs).exists());
@@ -274,10 +211,14 @@ mod tests {
     #[test]
     fn words() {
         assert_eq!("journal".parse(), Ok(Target::Journal));
-        assert!("har".parse::<Target>().is_err());
-        for (path, target) in
-            [("a.jsonl", Target::Journal), ("a.cassette.json", Target::Document), ("-", Target::Document)]
-        {
+        assert_eq!("har".parse(), Ok(Target::Foreign(Format::Har)));
+        assert!("yaml".parse::<Target>().unwrap_err().ends_with("ctpf, har, jsonl"));
+        for (path, target) in [
+            ("a.jsonl", Target::Journal),
+            ("a.cassette.json", Target::Document),
+            ("-", Target::Document),
+            ("a.HAR", Target::Foreign(Format::Har)),
+        ] {
             assert_eq!(Target::by_ending(path), target);
         }
     }

@@ -14,7 +14,7 @@ use crate::jsonrpc::pretty;
 mod calls;
 mod faults;
 mod json;
-mod reel;
+pub(super) mod reel;
 mod shown;
 mod summary;
 #[cfg(test)]

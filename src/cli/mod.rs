@@ -6,9 +6,11 @@ pub mod args;
 pub mod convert;
 pub mod demo;
 pub mod end;
+pub mod files;
 pub mod host;
 pub mod inspect;
 pub mod listen;
+pub mod merge;
 pub mod options;
 pub mod record;
 pub mod recover;
@@ -17,8 +19,11 @@ pub mod run;
 pub mod serve;
 pub mod session;
 pub mod settings;
+pub mod split;
 pub mod staging;
 mod stderr;
+pub mod trim;
+mod units;
 pub mod upstream;
 pub mod use_;
 pub mod uses;
@@ -50,6 +55,9 @@ enum Command {
     Serve(serve::Serve),
     Inspect(inspect::Inspect),
     Convert(convert::Convert),
+    Merge(merge::Merge),
+    Split(split::Split),
+    Trim(trim::Trim),
     Recover(recover::Recover),
     Report(report::Report),
     End(end::End),
@@ -111,6 +119,9 @@ fn start(
         Command::Convert(command) => {
             command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
         }
+        Command::Merge(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
+        Command::Split(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
+        Command::Trim(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Recover(command) => recover::run(&command),
         Command::Report(command) => command.run(&mut std::io::stdout().lock()),
         Command::End(command) => end::run(&command),

@@ -106,10 +106,16 @@ impl View {
 
     /// The same view over a text that has `offset` more bytes in front.
     #[must_use]
-    pub fn shifted(mut self, offset: usize) -> Self {
-        self.whole = self.whole.shifted(offset);
+    pub fn shifted(self, offset: usize) -> Self {
+        self.rebased(0, offset)
+    }
+
+    /// The same view over a text in which what was at byte `from` is at byte `to`.
+    #[must_use]
+    pub fn rebased(mut self, from: usize, to: usize) -> Self {
+        self.whole = self.whole.rebased(from, to);
         for span in [&mut self.id, &mut self.method, &mut self.params, &mut self.result, &mut self.error] {
-            *span = span.map(|span| span.shifted(offset));
+            *span = span.map(|span| span.rebased(from, to));
         }
         self
     }

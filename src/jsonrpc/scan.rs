@@ -31,6 +31,13 @@ impl Span {
         Self { start: self.start + offset, end: self.end + offset }
     }
 
+    /// The same span in a text in which what was at byte `from` is at byte `to`.
+    #[must_use]
+    pub fn rebased(self, from: usize, to: usize) -> Self {
+        let moved = |at: usize| at.saturating_sub(from) + to;
+        Self { start: moved(self.start), end: moved(self.end) }
+    }
+
     /// Length in bytes.
     #[must_use]
     pub fn len(self) -> usize {

@@ -10,7 +10,9 @@ mod tests;
 mod write;
 
 pub use read::read;
-pub use write::{Written, write};
+pub use write::write;
+
+pub use super::Written;
 
 /// The newest format version this program knows of.
 pub const FORMAT: u64 = 3;
@@ -23,6 +25,30 @@ pub const RULE: &str = "mcp-cassette";
 
 /// Marks a redaction manifest that was worked out from the messages, since the file has none that a replay can use.
 const DERIVED: &str = "derived_from";
+
+/// In front of the name of an unknown field that means something else in our format.
+const ASIDE: &str = "mcp_cassette.";
+
+/// Names that mean something in our head, and in our records.
+const OUR_HEAD: [&str; 10] = [
+    "mcpreel",
+    "journal",
+    "recorder",
+    "servers",
+    "processes",
+    "labels",
+    "match",
+    "conn",
+    "segment",
+    "timing_ms",
+];
+const OUR_RECORD: [&str; 12] =
+    ["from", "server", "conn", "session", "stream", "bom", "http", "end", "origin", "text", "base64", "at"];
+
+/// The name under which an unknown field is kept.
+fn aside(name: &str, ours: &[&str]) -> String {
+    if ours.contains(&name) { format!("{ASIDE}{name}") } else { name.to_owned() }
+}
 
 /// The fields of its head, in its order.
 const HEAD_FIELDS: [&str; 9] = [

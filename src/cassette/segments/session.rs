@@ -125,6 +125,10 @@ impl Locked {
     pub(super) fn create(cassette: &Path) -> Result<Self> {
         let folder = folder::partial(cassette);
         let making = "make the recording folder";
+        // The first cassette of a project makes the folder for all of them.
+        if let Some(parent) = cassette.parent() {
+            fs::create_dir_all(parent).map_err(Error::io("make the cassette's folder", parent))?;
+        }
         loop {
             system::create_private_folder(&folder).map_err(Error::io(making, &folder))?;
             let Some(locked) = Self::existing(cassette)? else {

@@ -11,22 +11,22 @@ use crate::mcp;
 use crate::replay::tape::{Outcome, Step, Tape};
 
 /// One message, or a record that holds none.
-pub(super) struct Message {
+pub(in crate::cli) struct Message {
     /// Its record's index in the cassette.
-    pub(super) record: usize,
+    pub(in crate::cli) record: usize,
     /// Its members, when it is JSON.
-    pub(super) view: Option<View>,
+    pub(in crate::cli) view: Option<View>,
     /// Its place in a batch.
-    pub(super) batch: Option<usize>,
+    pub(in crate::cli) batch: Option<usize>,
     /// The message it answers.
-    pub(super) answers: Option<usize>,
+    pub(in crate::cli) answers: Option<usize>,
     /// The exchange it belongs to, an index into [`Reel::calls`].
-    pub(super) call: Option<usize>,
+    pub(in crate::cli) call: Option<usize>,
 }
 
 impl Message {
     /// Its record's index, and its place where that is a batch.
-    pub(super) fn number(&self) -> String {
+    pub(in crate::cli) fn number(&self) -> String {
         match self.batch {
             Some(part) => format!("{}.{part}", self.record),
             None => self.record.to_string(),
@@ -35,25 +35,25 @@ impl Message {
 }
 
 /// A request of the client and what came of it.
-pub(super) struct Call {
+pub(in crate::cli) struct Call {
     /// The request's message.
-    pub(super) request: usize,
+    pub(in crate::cli) request: usize,
     /// The answer's message.
-    pub(super) answer: Option<usize>,
+    pub(in crate::cli) answer: Option<usize>,
     /// How it ended.
-    pub(super) outcome: Outcome,
+    pub(in crate::cli) outcome: Outcome,
     /// All messages of it, in order.
-    pub(super) messages: Vec<usize>,
+    pub(in crate::cli) messages: Vec<usize>,
 }
 
-pub(super) struct Reel {
-    pub(super) cassette: Cassette,
-    pub(super) messages: Vec<Message>,
-    pub(super) calls: Vec<Call>,
+pub(in crate::cli) struct Reel {
+    pub(in crate::cli) cassette: Cassette,
+    pub(in crate::cli) messages: Vec<Message>,
+    pub(in crate::cli) calls: Vec<Call>,
 }
 
 impl Reel {
-    pub(super) fn new(cassette: Cassette) -> Self {
+    pub(in crate::cli) fn new(cassette: Cassette) -> Self {
         let mut reel = Self { messages: messages(&cassette), calls: Vec::new(), cassette };
         reel.collect_calls();
         reel.add_pings();
@@ -239,36 +239,36 @@ impl Reel {
         })
     }
 
-    pub(super) fn at(&self, index: usize) -> Option<(&Message, &Record)> {
+    pub(in crate::cli) fn at(&self, index: usize) -> Option<(&Message, &Record)> {
         let message = self.messages.get(index)?;
         Some((message, self.cassette.records.get(message.record)?))
     }
 
     /// When a message came; `None` when the cassette does not say.
-    pub(super) fn time(&self, index: usize) -> Option<u64> {
+    pub(in crate::cli) fn time(&self, index: usize) -> Option<u64> {
         let (_, record) = self.at(index)?;
         (self.cassette.timing == Timing::Known).then_some(record.at)
     }
 
     /// How long after the message that it answers it came.
-    pub(super) fn wait(&self, index: usize) -> Option<u64> {
+    pub(in crate::cli) fn wait(&self, index: usize) -> Option<u64> {
         let asked = self.messages.get(index)?.answers?;
         Some(self.time(index)?.saturating_sub(self.time(asked)?))
     }
 
-    pub(super) fn method(&self, index: usize) -> Option<String> {
+    pub(in crate::cli) fn method(&self, index: usize) -> Option<String> {
         let view = self.messages.get(index)?.view?;
         view.method.map(|_| view.method_name(&self.cassette.text).into_owned())
     }
 
     /// What a request is about: the tool, the prompt, the resource.
-    pub(super) fn target(&self, index: usize) -> Option<String> {
+    pub(in crate::cli) fn target(&self, index: usize) -> Option<String> {
         let view = self.messages.get(index)?.view?;
         mcp::target(&self.method(index)?, &self.cassette.text, &view)
     }
 
     /// Whether it says that something failed: an error, or a tool result that is marked as one.
-    pub(super) fn error(&self, index: usize) -> Option<String> {
+    pub(in crate::cli) fn error(&self, index: usize) -> Option<String> {
         let view = self.messages.get(index)?.view?;
         let text = &self.cassette.text;
         if let Some(error) = view.error {
@@ -288,7 +288,7 @@ impl Reel {
     }
 
     /// What kind of message it is, in one word.
-    pub(super) fn kind(&self, index: usize) -> &'static str {
+    pub(in crate::cli) fn kind(&self, index: usize) -> &'static str {
         let Some((message, record)) = self.at(index) else { return "" };
         match (message.view.map(|view| view.shape), &record.body) {
             (Some(Shape::Request), _) => "request",
@@ -303,7 +303,7 @@ impl Reel {
     }
 
     /// The text of the message without insignificant white space; of a line that is no JSON, the line.
-    pub(super) fn body(&self, index: usize) -> String {
+    pub(in crate::cli) fn body(&self, index: usize) -> String {
         let Some((message, record)) = self.at(index) else { return String::new() };
         let text = &self.cassette.text;
         match (message.view, &record.body) {

@@ -1,15 +1,16 @@
 //! Reading: every field with a default may be missing, `kind`, `method` and `msg_id` are ignored (the payload says
 //! it), and what the format does not say (connections, sessions) is worked out from the order of messages.
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use super::{DERIVED, FORMAT, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, RULE};
+use super::{DERIVED, FORMAT, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, OUR_HEAD, OUR_RECORD, RULE, aside};
+use crate::cassette::foreign::build::{server_name, string_at, wrong};
+use crate::cassette::foreign::places::Places;
 use crate::cassette::head::{Head, Server, Transport, object};
 use crate::cassette::model::{Cassette, Timing, fault};
 use crate::cassette::record::{Body, Fault, Record, Side, micros};
 use crate::error::{Error, Result};
-use crate::jsonrpc::message::{Shape, View, member};
+use crate::jsonrpc::message::View;
 use crate::jsonrpc::scan::{Members, Span, elements, skip_space};
 use crate::jsonrpc::tree::{Kind, Tree};
 use crate::jsonrpc::{pretty, string};
@@ -83,7 +84,7 @@ impl File {
                 "session_id" => self.session_id = Some(pretty::packed(literal)),
                 "redaction" => self.redaction = Some(pretty::packed(literal)),
                 "messages" => messages = Some(value),
-                _ => self.head.extra.push((name.into_owned(), pretty::packed(literal))),
+                _ => self.head.extra.push((aside(&name, &OUR_HEAD), pretty::packed(literal))),
             }
         }
         let end = skip_space(text.as_bytes(), members.position());
@@ -94,8 +95,7 @@ impl File {
         if !messages.of(text).starts_with('[') {
             return Err(wrong(messages, "\"messages\" must be a list"));
         }
-        self.places.sessions = self.session_id.is_some();
-        self.places.http = self.server.transport == Transport::Http;
+        self.places = Places::new(self.server.transport, self.session_id.is_some());
         for (index, message) in elements(text, messages)?.into_iter().enumerate() {
             *failed = Some(index);
             self.message(text, message)?;
@@ -141,7 +141,7 @@ impl File {
                 }
                 "channel" if string::is(literal, "get") => record.more().stream_get = true,
                 "channel" if string::is(literal, "post") => {}
-                _ => record.more().extra.push((name.into_owned(), pretty::packed(literal))),
+                _ => record.more().extra.push((aside(&name, &OUR_RECORD), pretty::packed(literal))),
             }
         }
         record.from = match sender.as_deref() {
@@ -227,82 +227,5 @@ fn derive_rules(payload: &str, rules: &mut Vec<String>) {
         if !rules.contains(&rule) {
             rules.push(rule);
         }
-    }
-}
-
-/// The server's own name, where it is fit to be typed.
-fn server_name(info: &str) -> Option<String> {
-    let name = member(info, Span::new(0, info.len()), "name")?;
-    let name = string::decode(name.of(info).strip_prefix('"').map(|_| name.of(info))?).into_owned();
-    let fit = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | '@');
-    (!name.is_empty() && name.len() <= 64 && !name.starts_with('-') && name.chars().all(fit)).then_some(name)
-}
-
-fn wrong(value: Span, what: &str) -> Fault {
-    Fault { at: value.start, what: what.to_owned() }
-}
-
-fn string_at(text: &str, value: Span, name: &str) -> std::result::Result<String, Fault> {
-    let literal = value.of(text);
-    if literal.starts_with('"') {
-        return Ok(string::decode(literal).into_owned());
-    }
-    Err(wrong(value, &format!("{name:?} must be a string")))
-}
-
-/// Works out times, connections, sessions and exchanges while messages pass in order.
-#[derive(Default)]
-struct Places {
-    http: bool,
-    sessions: bool,
-    /// How many handshakes there were beyond the first.
-    round: u32,
-    initialized: bool,
-    exchange: u32,
-    /// The round of the client message of an exchange.
-    rounds: HashMap<u32, u32>,
-    /// The exchange of a request by its id.
-    open: HashMap<String, u32>,
-    base: u64,
-    latest: u64,
-}
-
-impl Places {
-    fn put(&mut self, record: &mut Record, exchange: Option<u32>, time: u64, of: &dyn Fn(Span) -> String) {
-        let view = record.view().copied();
-        let request = record.from == Side::Client && record.is(Shape::Request);
-        let handshake = request
-            && view.and_then(|view| view.method).is_some_and(|method| string::is(&of(method), "initialize"));
-        if handshake {
-            // Its appended episodes begin with a handshake of their own and count time from zero again.
-            self.round += u32::from(self.initialized);
-            if self.initialized && time < self.latest {
-                self.base = self.latest;
-            }
-            self.initialized = true;
-        }
-        self.latest = self.latest.max(self.base.saturating_add(time));
-        record.at = self.latest;
-        if !self.http {
-            record.conn = self.round;
-            return;
-        }
-        let id = view.and_then(|view| view.id).map(of);
-        record.exchange = exchange.unwrap_or_else(|| match record.from {
-            Side::Client => self.exchange + 1,
-            Side::Server => {
-                let answered = id.as_ref().filter(|_| record.is(Shape::Response));
-                answered.and_then(|id| self.open.remove(id)).unwrap_or_else(|| self.exchange.max(1))
-            }
-        });
-        self.exchange = self.exchange.max(record.exchange);
-        if request && let Some(id) = id {
-            self.open.insert(id, record.exchange);
-        }
-        let round = match record.from {
-            Side::Client => *self.rounds.entry(record.exchange).or_insert(self.round),
-            Side::Server => self.rounds.get(&record.exchange).copied().unwrap_or(self.round),
-        };
-        record.session = if self.sessions { round + 1 } else { 0 };
     }
 }

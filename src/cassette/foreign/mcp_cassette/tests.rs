@@ -28,7 +28,7 @@ fn version_3_comes_back_byte_for_byte() {
     assert_eq!(write(&parsed(V3_HTTP)).dropped, [""; 0]);
     assert_eq!(
         write(&parsed(V3_STDIO)).dropped,
-        ["a batch becomes a raw line, which mcp-cassette does not answer (2 times)"]
+        ["a batch becomes a raw line, which mcp-cassette does not answer: /messages/3, /messages/4"]
     );
 }
 
@@ -138,12 +138,12 @@ fn what_is_lost_is_named() {
             "the labels",
             "the matching rules",
             "how a server process ended",
-            "an id that is neither a string nor a whole number",
-            "bytes that are not UTF-8 become U+FFFD",
-            "the ids of the rules that redacted a message",
-            "of repeated keys in an object only the last stays",
-            "a lone surrogate becomes U+FFFD",
-            "which connection a message belongs to",
+            "an id that is neither a string nor a whole number: /messages/0",
+            "of repeated keys in an object only the last stays: /messages/0",
+            "a lone surrogate becomes U+FFFD: /messages/0",
+            "bytes that are not UTF-8 become U+FFFD: /messages/3",
+            "the ids of the rules that redacted a message: /messages/4",
+            "which connection a message belongs to: /messages/2",
         ]
     );
     assert_eq!(written.notes.len(), 5, "{:?}", written.notes);
@@ -187,7 +187,7 @@ fn usual_http_facts_need_no_loss() {
     for http in [r#"{"status":401}"#, r#"{"status":200,"type":"sse"}"#] {
         assert_eq!(
             write(&parsed(&text(http))).dropped,
-            ["HTTP facts: status, headers, or JSON against a stream"]
+            ["HTTP facts: status, headers, or JSON against a stream: /messages/1"]
         );
     }
 }
@@ -201,7 +201,7 @@ fn a_replay_gets_the_rules_that_made_the_placeholders() {
         r#"{"rules":["key:api-key","pointer:/params/arguments/list/1"],"derived_from":"mcp-cassette"}"#;
     assert_eq!(cassette.head.redaction.as_deref(), Some(rules));
     let written = write(&around(&cassette));
-    assert_eq!(written.dropped, ["of repeated keys in an object only the last stays"]);
+    assert_eq!(written.dropped, ["of repeated keys in an object only the last stays: /messages/0"]);
     assert!(written.text.contains("\"redaction\": null"));
 }
 
@@ -225,5 +225,18 @@ fn placeholders_are_known() {
         "<A>_0AE25EE7E80B",
     ] {
         assert!(!is_placeholder(text), "{text}");
+    }
+}
+
+#[test]
+fn unknown_fields_may_have_the_names_of_ours() {
+    let text = r#"{"format_version":3,"servers":7,"labels":"x","messages":[{"sender":"client","payload":{"id":1,"method":"a"},"from":"me","text":1,"later":2}]}"#;
+    let cassette = parsed(text);
+    let written = write(&around(&cassette));
+    assert_eq!(written.dropped, [""; 0]);
+    for field in
+        ["\n  \"servers\": 7", "\n  \"labels\": \"x\"", "\"from\": \"me\"", "\"text\": 1", "\"later\": 2"]
+    {
+        assert!(written.text.contains(field), "{field}: {}", written.text);
     }
 }

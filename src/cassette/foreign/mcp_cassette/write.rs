@@ -7,8 +7,9 @@ use std::path::Path;
 use base64::Engine as _;
 
 use super::python::{self, Changed, DEEPEST, new_line};
-use super::{DERIVED, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, RULE, read};
+use super::{ASIDE, DERIVED, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, RULE, read};
 use crate::cassette::clock;
+use crate::cassette::foreign::{Written, losses};
 use crate::cassette::head::{Exit, Process, Server, Transport};
 use crate::cassette::model::{Cassette, Timing};
 use crate::cassette::record::{Body, More, Record, Side};
@@ -16,17 +17,6 @@ use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::tree::Tree;
 use crate::jsonrpc::{pretty, string};
-
-/// A file in its format.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// The file.
-    pub text: String,
-    /// What the format cannot express and a replay or a reader would miss, one phrase each.
-    pub dropped: Vec<String>,
-    /// What is told differently or left out without consequence.
-    pub notes: Vec<String>,
-}
 
 /// Writes `cassette` as format version 3. Of several servers only the first is written.
 #[must_use]
@@ -43,29 +33,25 @@ pub fn write(cassette: &Cassette) -> Written {
     };
     writer.head_losses();
     let text = writer.document();
-    writer.payload_losses();
     writer.place_losses(&text);
-    Written { text, dropped: writer.dropped.phrases(), notes: writer.notes.phrases() }
+    Written { text, dropped: writer.dropped.lines.lines(), notes: writer.notes.lines.lines() }
 }
 
-/// Phrases with how often each applies, in order of appearance.
+/// Phrases with where each applies.
 #[derive(Default)]
-struct Tally(Vec<(String, usize)>);
+struct Tally {
+    lines: losses::Tally,
+    /// The message that is being written.
+    at: Option<usize>,
+}
 
 impl Tally {
     fn add(&mut self, what: &str, count: usize) {
-        match self.0.iter_mut().find(|(known, _)| known == what) {
+        match self.at {
             _ if count == 0 => {}
-            Some((_, times)) => *times += count,
-            None => self.0.push((what.to_owned(), count)),
+            Some(message) => self.lines.at(what, message),
+            None => self.lines.head(what),
         }
-    }
-
-    fn phrases(self) -> Vec<String> {
-        self.0
-            .into_iter()
-            .map(|(what, count)| if count > 1 { format!("{what} ({count} times)") } else { what })
-            .collect()
     }
 }
 
@@ -93,8 +79,8 @@ struct Writer<'a> {
     dropped: Tally,
     notes: Tally,
     changed: Changed,
-    /// The records that are written.
-    written: Vec<&'a Record>,
+    /// The records that are written, with their places.
+    written: Vec<(usize, &'a Record)>,
 }
 
 impl Writer<'_> {
@@ -154,7 +140,7 @@ impl Writer<'_> {
     }
 
     fn payload_losses(&mut self) {
-        let changed = self.changed;
+        let changed = std::mem::take(&mut self.changed);
         for (what, count) in [
             ("a number beyond the range of a double becomes null", changed.overflows),
             ("a number loses the digits that a double does not hold", changed.rounded),
@@ -168,13 +154,16 @@ impl Writer<'_> {
     /// Connections and sessions are not in the file; reading it works them out, and may come to another result.
     fn place_losses(&mut self, text: &str) {
         let Ok(again) = read(Path::new(""), text.to_owned()) else { return };
-        let differ = |of: fn(&Record) -> u32| {
-            self.written.iter().zip(&again.records).filter(|(mine, theirs)| of(mine) != of(theirs)).count()
-        };
-        let conns = differ(|record| record.conn);
-        let sessions = differ(|record| record.session);
-        self.dropped.add("which connection a message belongs to", conns);
-        self.dropped.add("which HTTP session a message belongs to", sessions);
+        for ((index, mine), theirs) in self.written.iter().zip(&again.records) {
+            self.dropped.at = Some(*index);
+            for (differs, what) in [
+                (mine.conn != theirs.conn, "which connection a message belongs to"),
+                (mine.session != theirs.session, "which HTTP session a message belongs to"),
+            ] {
+                self.dropped.add(what, usize::from(differs));
+            }
+        }
+        self.dropped.at = None;
     }
 
     fn document(&mut self) -> String {
@@ -196,17 +185,22 @@ impl Writer<'_> {
             self.field(&mut out, 1, index > 0, name, value);
         }
         out.push_str(",\n  \"messages\": [");
-        for record in &cassette.records {
-            if record.server == 0 && self.expressible(record) {
+        self.payload_losses();
+        for (index, record) in cassette.records.iter().enumerate().filter(|(_, record)| record.server == 0) {
+            (self.dropped.at, self.notes.at) = (Some(index), Some(index));
+            if self.expressible(record) {
                 out.push_str(if self.written.is_empty() { "\n    {" } else { ",\n    {" });
                 self.message(&mut out, record);
                 out.push_str("\n    }");
-                self.written.push(record);
+                self.written.push((index, record));
             }
+            self.payload_losses();
         }
+        (self.dropped.at, self.notes.at) = (None, None);
         out.push_str(if self.written.is_empty() { "]" } else { "\n  ]" });
         for (name, value) in &cassette.head.extra {
-            if HEAD_FIELDS.contains(&name.as_str()) {
+            let name = name.strip_prefix(ASIDE).unwrap_or(name);
+            if HEAD_FIELDS.contains(&name) {
                 self.dropped.add("a head field whose name means something else there", 1);
             } else if name != KEPT {
                 self.field(&mut out, 1, true, name, value);
@@ -344,7 +338,8 @@ impl Writer<'_> {
             self.field(out, 3, index > 0, name, value);
         }
         for (name, value) in more.map(|more| more.extra.as_slice()).unwrap_or_default() {
-            if MESSAGE_FIELDS.contains(&name.as_str()) {
+            let name = name.strip_prefix(ASIDE).unwrap_or(name);
+            if MESSAGE_FIELDS.contains(&name) {
                 self.dropped.add("a record field whose name means something else there", 1);
             } else {
                 self.field(out, 3, true, name, value);
