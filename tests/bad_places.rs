@@ -85,15 +85,19 @@ fn a_place_that_is_not_there_is_named_and_is_a_failure_of_ours() {
     let sandbox = Sandbox::new();
     let server = sandbox.script("server", "touch started; exec cat");
     sandbox.file("file", "");
-    for cassette in ["no/such/folder/c.json", "file/c.json"] {
-        for command in ["record", "use"] {
-            let done =
-                sandbox.mcpreel([command, "-q", "--cassette", cassette, "--", &server]).run().expect(125);
-            let said = done.stderr();
-            assert_eq!(said.lines().count(), 1, "{said}");
-            assert!(said.starts_with("mcpreel: cannot make the recording folder "), "{said}");
-            assert!(!sandbox.has("started"));
-        }
+    for command in ["record", "use"] {
+        let done =
+            sandbox.mcpreel([command, "-q", "--cassette", "file/c.json", "--", &server]).run().expect(125);
+        let said = done.stderr();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.starts_with("mcpreel: cannot make the cassette's folder "), "{said}");
+        assert!(!sandbox.has("started"));
+    }
+    // A folder that is not there is made.
+    for (command, cassette) in [("record", "no/such/a/c.json"), ("use", "no/such/b/c.json")] {
+        let run = sandbox.mcpreel([command, "-q", "--cassette", cassette, "--", &server]);
+        run.input("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").run().expect(0);
+        assert!(sandbox.has(cassette));
     }
     // A file in the place of the recording folder is left alone, too.
     sandbox.file("c.json.partial", "mine");
