@@ -85,6 +85,8 @@ pub(super) struct Prefilter {
     keys: Stems,
     pointers: Stems,
     escape: memmem::Finder<'static>,
+    dashes: memmem::Finder<'static>,
+    value: memmem::Finder<'static>,
 }
 
 impl Prefilter {
@@ -99,6 +101,8 @@ impl Prefilter {
             keys: Stems::of(&globs),
             pointers: Stems::of(&pointers),
             escape: memmem::Finder::new(b"\\u00"),
+            dashes: memmem::Finder::new(b"--"),
+            value: memmem::Finder::new(b"alue"),
         }
     }
 
@@ -121,9 +125,27 @@ impl Prefilter {
             Stems::Always => true,
             Stems::Some { .. } => {
                 memchr::memchr2_iter(b':', b'=', bytes).any(|at| self.is_named(bytes, at))
+                    || memchr::memchr_iter(b'[', bytes).any(|at| self.begins_with_name(bytes, at + 1))
+                    || self.dashes.find_iter(bytes).any(|at| self.begins_with_name(bytes, at + 2))
+                    || self.speaks_of_values(bytes)
                     || self.hides_names(bytes)
             }
         }
+    }
+
+    /// Whether a name that a glob matches stands right behind, perhaps in quotes.
+    fn begins_with_name(&self, bytes: &[u8], at: usize) -> bool {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let quotes = rest.iter().take_while(|byte| matches!(byte, b'"' | b'\\' | b' ')).count();
+        let rest = rest.get(quotes..).unwrap_or_default();
+        let len = rest.iter().take(LONGEST_FIELD_NAME).take_while(|byte| is_name_byte(**byte)).count();
+        len > 0 && rest.get(..len).is_some_and(|name| self.name(name))
+    }
+
+    /// Whether names may stand beside their values: `{"name":"password","value":"x"}`.
+    fn speaks_of_values(&self, bytes: &[u8]) -> bool {
+        let Stems::Some { regex, .. } = &self.keys else { return false };
+        self.value.find(bytes).is_some() && regex.is_match(bytes)
     }
 
     /// The same for free text, where names stand in any syntax.
@@ -154,6 +176,16 @@ impl Prefilter {
             let field = |byte: &&u8| is_field_byte(**byte);
             let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
             return front.get(at - name..).is_some_and(|name| self.name(name));
+        }
+        // In text names may stand without quotes, or in single ones.
+        let escaped = matches!(front, [.., b'\\', b'n' | b'r' | b't']);
+        if let Some(byte) = front.last().filter(|_| !escaped)
+            && (is_name_byte(*byte) || *byte == b'\'')
+        {
+            let front = front.strip_suffix(b"'").unwrap_or(front);
+            let field = |byte: &&u8| is_name_byte(**byte);
+            let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
+            return front.get(front.len() - name..).is_some_and(|name| self.name(name));
         }
         let end = match front.last() {
             Some(b'"') => front.len() - 1,
@@ -191,7 +223,7 @@ impl Prefilter {
 
     /// Whether an escape stands for a character that names, or what marks them as names, are made of: then the bytes
     /// prove nothing.
-    fn hides_names(&self, bytes: &[u8]) -> bool {
+    pub(super) fn hides_names(&self, bytes: &[u8]) -> bool {
         if memchr::memchr2(b'\\', b'%', bytes).is_none() {
             return false;
         }
@@ -202,8 +234,9 @@ impl Prefilter {
         });
         escape
             || memchr::memchr_iter(b'%', bytes).any(|at| {
-                hex_byte(bytes, at + 1)
-                    .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'\\' | b'"'))
+                hex_byte(bytes, at + 1).is_some_and(|byte| {
+                    byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'\\' | b'"' | b'@' | b'+')
+                })
             })
     }
 }
@@ -229,6 +262,10 @@ fn pointer_stem(segments: &[Option<String>]) -> Option<String> {
         .max_by_key(|stretch| stretch.len())
         .filter(|stretch| !stretch.is_empty())
         .map(str::to_owned)
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 fn hex_byte(bytes: &[u8], at: usize) -> Option<u8> {
@@ -264,7 +301,7 @@ mod tests {
             (r#"{"my \"progressToken":1}"#, true),
             (r#"{"a":"{\"progressToken\" : 1}"}"#, false),
             (r#"{"a":"{\"token\"\n: 1}"}"#, true),
-            (r#"{"a":"see https://h/token: \"x\""}"#, false),
+            (r#"{"a":"see https://h/token: \"x\""}"#, true),
             (r#"{"a":"{\"token\":1}"}"#, true),
             (r#"{"a":"{\"b\":\"token\"}"}"#, false),
             (r#"{"t\u006fken":1}"#, true),

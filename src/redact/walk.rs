@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 
 use super::key::{Count, Spared, is_count};
+use super::look::{Look, Scope};
+use super::pairs;
 use super::rules::{Facts, Rules};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Node, Tree};
@@ -53,6 +55,22 @@ const SCHEMA_NAMES: [&str; 5] =
 
 /// The keywords of a JSON Schema that hold values of the property.
 const SCHEMA_VALUES: [&str; 5] = ["default", "const", "enum", "examples", "example"];
+
+/// Members of the protocol whose values are one of a few words, or a type.
+const FIXED_MEMBERS: [&str; 12] = [
+    "action",
+    "code",
+    "id",
+    "jsonrpc",
+    "level",
+    "method",
+    "mimeType",
+    "mode",
+    "protocolVersion",
+    "role",
+    "status",
+    "type",
+];
 
 /// A rule that covers a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +125,9 @@ pub(super) struct Walk {
     /// compared like any other covered value.
     pub(super) marks: Vec<Mark>,
     /// Strings that no rule covers as a whole and that may hold something, in document order.
-    pub(super) open: Vec<usize>,
+    pub(super) open: Vec<(usize, Scope)>,
+    /// Members whose names may hold something, in document order.
+    pub(super) names: Vec<usize>,
     /// Whether a rule covers any node.
     pub(super) covers: bool,
     contexts: Vec<Context>,
@@ -115,25 +135,37 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Walks a message (`envelope`) or a JSON text found inside one.
-    pub(super) fn of(rules: &Rules, tree: &Tree<'_>, envelope: bool) -> Self {
+    pub(super) fn of(look: &Look<'_>, tree: &Tree<'_>, envelope: bool) -> Self {
+        let rules = look.rules;
         let pointed = if envelope { pointed(rules, tree) } else { HashMap::new() };
-        let mut names = Names { rules, known: HashMap::new() };
+        let mut names = Names { look, known: HashMap::new() };
         let mut walk = Self {
             marks: Vec::new(),
             open: Vec::new(),
+            names: Vec::new(),
             covers: false,
             contexts: Vec::with_capacity(tree.len()),
         };
         for (index, node) in tree.iter() {
+            let name = node.name.map(|name| names.get(name.of(tree.text)));
             let mut context = match walk.contexts.get_mut(node.parent).filter(|_| index != 0) {
                 None => root(tree, node, envelope),
                 Some(parent) => {
                     let position = parent.children;
                     parent.children += 1;
-                    let name = node.name.map(|name| names.get(name.of(tree.text)));
                     child(rules, tree, index, parent, position, name)
                 }
             };
+            if context.under.is_none()
+                && matches!(context.place, Place::User | Place::Meta)
+                && node.kind == Kind::String
+            {
+                context.under =
+                    pairs::named_by_neighbour(rules, tree, index).map(|rule| Under { rule, counts: false });
+            }
+            if name.is_some_and(|name| name.holds) {
+                walk.names.push(index);
+            }
             if let Some(&rule) = pointed.get(&index)
                 && context.place != Place::Reserved
             {
@@ -149,13 +181,13 @@ impl Walk {
                 (Kind::Literal, Some(under)) if tree.text_of(index) == "null" => {
                     walk.marks.push(Mark { node: index, rule: under.rule });
                 }
-                (Kind::String, None)
-                    if !matches!(
-                        context.place,
-                        Place::Reserved | Place::Schema(_) | Place::Properties(_)
-                    ) && rules.prefilter().keys(tree.text_of(index)) =>
-                {
-                    walk.open.push(index);
+                (Kind::String, None) => {
+                    let scope = scope(tree, index, &context, name.map(|name| name.roles));
+                    if let Some(scope) = scope
+                        && look.string(tree.text_of(index), scope)
+                    {
+                        walk.open.push((index, scope));
+                    }
                 }
                 _ => {}
             }
@@ -191,7 +223,7 @@ impl Walk {
 
 /// What the rules say about each distinct name.
 struct Names<'r, 't> {
-    rules: &'r Rules,
+    look: &'r Look<'r>,
     known: HashMap<&'t str, Name>,
 }
 
@@ -200,6 +232,8 @@ struct Names<'r, 't> {
 struct Name {
     facts: Facts,
     roles: Roles,
+    /// The name itself may hold something that has to go.
+    holds: bool,
 }
 
 /// What a name means to MCP or JSON Schema, in the places where it means something.
@@ -216,6 +250,13 @@ struct Roles {
     schema: bool,
     schema_names: bool,
     schema_values: bool,
+    /// The protocol and its extensions give the value itself a meaning: never looked into.
+    fixed: bool,
+    /// Words for people in a JSON Schema.
+    prose: bool,
+    /// Bytes of a picture, sound or file.
+    binary: bool,
+    version: bool,
 }
 
 impl Roles {
@@ -231,6 +272,11 @@ impl Roles {
             schema: SCHEMA_MEMBERS.contains(&name),
             schema_names: SCHEMA_NAMES.contains(&name),
             schema_values: SCHEMA_VALUES.contains(&name),
+            fixed: FIXED_MEMBERS.contains(&name),
+            prose: ["title", "description", "$comment"].contains(&name),
+            binary: ["data", "blob"].contains(&name),
+            version: name.len() >= 7
+                && name.get(name.len() - 7..).is_some_and(|end| end.eq_ignore_ascii_case("version")),
         }
     }
 }
@@ -239,7 +285,9 @@ impl<'t> Names<'_, 't> {
     fn get(&mut self, literal: &'t str) -> Name {
         *self.known.entry(literal).or_insert_with(|| {
             let name = string::decode(literal);
-            Name { facts: self.rules.facts(&name), roles: Roles::of(&name) }
+            let facts = self.look.rules.facts(&name);
+            let holds = self.look.placeholders || self.look.name(literal);
+            Name { facts, roles: Roles::of(&name), holds }
         })
     }
 }
@@ -262,7 +310,8 @@ fn child(
     name: Option<Name>,
 ) -> Context {
     let context = |place, under| Context { place, under, children: 0, position };
-    let Some((node, Name { facts, roles })) = tree.node(index).and_then(|node| Some((node, name?))) else {
+    let Some((node, Name { facts, roles, .. })) = tree.node(index).and_then(|node| Some((node, name?)))
+    else {
         let place = if parent.place == Place::Batch { Place::Envelope } else { parent.place };
         return context(schema_or(tree, index, place, parent.under), parent.under);
     };
@@ -314,6 +363,20 @@ fn child(
             let under = judged(rules, tree, facts, node, parent.under);
             context(schema_or(tree, index, place, under), under)
         }
+    }
+}
+
+/// What is looked for in a string that no rule covers; `None` where it is not looked into.
+fn scope(tree: &Tree<'_>, index: usize, context: &Context, roles: Option<Roles>) -> Option<Scope> {
+    let roles = roles.unwrap_or_default();
+    match context.place {
+        Place::Reserved if roles.fixed => None,
+        Place::Schema(_) | Place::Properties(_) if roles.prose => Some(Scope::All),
+        Place::Reserved | Place::Schema(_) | Place::Properties(_) => Some(Scope::Routing),
+        _ if roles.binary && pairs::is_binary(tree, index) => None,
+        // `1.2.3.4` is no address there.
+        _ if roles.version => Some(Scope::Routing),
+        _ => Some(Scope::All),
     }
 }
 

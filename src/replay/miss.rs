@@ -100,14 +100,14 @@ impl Player {
     fn differences(&self, item: &Item, message: &str, shown: &str, covered: &[String]) -> Vec<Difference> {
         let recorded = item.view.whole.of(&self.tape.text);
         let mut also_covered: Vec<String> = Tree::of(recorded)
-            .map(|tree| self.rules.redaction().treatments(&tree).leaves)
+            .map(|tree| self.rules.treatments(&tree, item.redacted).leaves)
             .unwrap_or_default()
             .into_iter()
             .map(|(path, _)| path)
             .collect();
         also_covered.sort();
-        let inputs = Inputs::of_request(message, &self.rules);
-        let old_inputs = Inputs::of_request(recorded, &self.rules);
+        let inputs = Inputs::of_request(message, &self.rules, false);
+        let old_inputs = Inputs::of_request(recorded, &self.rules, item.redacted);
         let settled = inputs
             .zip(old_inputs)
             .map_or(Vec::new(), |(live, recorded)| live.settled(&recorded, self.options.inputs, &self.rules));
@@ -124,7 +124,16 @@ impl Player {
             params.map_or("{}".to_owned(), |params| params.of(text).to_owned())
         };
         let mut differences = nearest::differences("/params", &params(recorded), &params(shown), &skip);
-        differences.retain(|it| !it.is_nothing() && !self.rules.same_class(&it.recorded, &it.live));
+        let fits = |it: &Difference| {
+            item.redacted
+                && it
+                    .recorded
+                    .as_deref()
+                    .zip(it.live.as_deref())
+                    .is_some_and(|(recorded, live)| self.rules.stands_for(recorded, live))
+        };
+        differences
+            .retain(|it| !it.is_nothing() && !self.rules.same_class(&it.recorded, &it.live) && !fits(it));
         differences
     }
 }
