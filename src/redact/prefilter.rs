@@ -314,7 +314,7 @@ mod tests {
             (r#"{"api-key":1}"#, true),
             (r#"{"api__key":1}"#, true),
             (r#"{"apiKey":1}"#, true),
-            ("[\"token\"", false),
+            ("[\"token\"", true),
             ("", false),
         ] {
             assert_eq!(filter.keys(text), expected, "{text}");
