@@ -51,15 +51,16 @@ impl Hit {
                 string::escape_into(&mut out, &text);
                 out
             }
-            Encoding::Percent => percent_encode(&text),
+            // What a query may have as it is (RFC 3986, section 3.4) stays readable.
+            Encoding::Percent => percent_encode(&text, b"-_.~@:/"),
         })
     }
 }
 
-pub(super) fn percent_encode(text: &str) -> String {
+pub(super) fn percent_encode(text: &str, plain: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
             out.push(char::from(byte));
         } else {
             let _ = write!(out, "%{byte:02X}");

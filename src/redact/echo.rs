@@ -45,7 +45,7 @@ impl Echoes {
         }
         let Some(core) = core_of(value) else { return };
         let mut spellings = vec![value.to_owned()];
-        let percent = percent_encode(value);
+        let percent = percent_encode(value, b"-_.~");
         let lower = lower_escapes(&percent);
         let form = percent.replace("%20", "+");
         let mut escaped = String::new();

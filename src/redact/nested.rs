@@ -125,8 +125,8 @@ fn list(text: &str, within: Span) -> Vec<Field> {
         at += piece.len() + 1;
         let Some((name, value)) = piece.split_once('=') else { continue };
         let named = (1..=LONGEST_FIELD_NAME).contains(&name.len()) && name.bytes().all(is_field_byte);
-        // A second `=` and nothing else is the padding of Base64.
-        if named && value != "=" {
+        // A second `=` is the padding of Base64, or a comparison.
+        if named && !value.starts_with('=') {
             let equals = start + name.len();
             fields.push(Field {
                 name: Span::new(start, equals),

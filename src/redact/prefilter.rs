@@ -173,9 +173,11 @@ impl Prefilter {
     fn is_named(&self, bytes: &[u8], at: usize) -> bool {
         let front = bytes.get(..at).unwrap_or_default();
         if bytes.get(at) == Some(&b'=') {
+            let blanks = front.iter().rev().take(4).take_while(|byte| **byte == b' ').count();
+            let front = front.get(..at - blanks).unwrap_or_default();
             let field = |byte: &&u8| is_field_byte(**byte);
             let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
-            return front.get(at - name..).is_some_and(|name| self.name(name));
+            return front.get(front.len() - name..).is_some_and(|name| self.name(name));
         }
         // In text names may stand without quotes, or in single ones.
         let escaped = matches!(front, [.., b'\\', b'n' | b'r' | b't']);

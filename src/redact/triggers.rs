@@ -39,7 +39,7 @@ const HINTS: [(&str, Hints); 23] = [
     ("jwt", hint(LITERAL, &["eyJ"])),
     ("http-auth", hint(LITERAL, &["earer", "BEARER", "asic", "BASIC"])),
     ("aws-access-key-id", hint(LITERAL, &["AKIA", "ASIA", "ABIA", "ACCA"])),
-    ("github-token", hint(LITERAL, &["gh"])),
+    ("github-token", hint(LITERAL, &["gh", "github_pat_"])),
     ("gitlab-token", hint(LITERAL, &["gl"])),
     ("slack-token", hint(LITERAL, &["xox", "xapp-"])),
     ("slack-webhook", hint(LITERAL, &["hooks.slack"])),
