@@ -68,7 +68,12 @@ fn redacted(text: &str) -> (String, Vec<String>) {
     match redactor.redact(&message.to_string(), Side::Server) {
         None => (text.to_owned(), Vec::new()),
         Some(redacted) => {
-            assert_eq!(redactor.redact(&redacted.text, Side::Server), None, "a second time: {}", redacted.text);
+            assert_eq!(
+                redactor.redact(&redacted.text, Side::Server),
+                None,
+                "a second time: {}",
+                redacted.text
+            );
             let value: serde_json::Value = serde_json::from_str(&redacted.text).unwrap();
             (value["result"]["content"][0]["text"].as_str().unwrap().to_owned(), redacted.rules)
         }
@@ -93,7 +98,8 @@ fn is_right(line: &Line, got: &str) -> bool {
 #[test]
 fn golden_the_corpus_is_told_apart() {
     let mut wrong = String::new();
-    let mut table = String::from("| detector | precision | recall | true | near misses |\n|---|---|---|---|---|\n");
+    let mut table =
+        String::from("| detector | precision | recall | true | near misses |\n|---|---|---|---|---|\n");
     for (name, lines) in corpus() {
         let (mut found, mut missed, mut vain) = (0, 0, 0);
         let hits = lines.iter().filter(|line| line.hit).count();

@@ -51,8 +51,9 @@ impl Hit {
                 string::escape_into(&mut out, &text);
                 out
             }
-            // What a query may have as it is (RFC 3986, section 3.4) stays readable.
-            Encoding::Percent => percent_encode(&text, b"-_.~@:/"),
+            // In the middle of text, what a query may have as it is (RFC 3986, section 3.4) stays readable.
+            Encoding::Percent if self.part => percent_encode(&text, b"-_.~@:/"),
+            Encoding::Percent => percent_encode(&text, b"-_.~"),
         })
     }
 }

@@ -29,7 +29,10 @@ pub(super) fn named_by_neighbour(rules: &Rules, tree: &Tree<'_>, index: usize) -
             if tree.node(before)?.parent != node.parent {
                 return None;
             }
-            let option = name.strip_prefix("--").filter(|_| !decode(literal).starts_with("--"));
+            let option = name.strip_prefix("--");
+            if option.is_some() && decode(literal).starts_with("--") {
+                return None;
+            }
             let two = before == node.parent + 1 && parent.next == index + 1;
             let name = option.or_else(|| two.then_some(&*name))?;
             let plain =

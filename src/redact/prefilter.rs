@@ -12,7 +12,7 @@ const SEPARATOR: &str = "(?:[-_ +]|%20|%2d|%5f)*";
 /// What is longer and followed by `=` is no field of a form but the end of some Base64.
 pub(super) const LONGEST_FIELD_NAME: usize = 128;
 
-/// Names that match a default glob, stand in every other message, and are never a secret.
+/// Names that match a default glob, stand in every other message, and whose numbers are never a secret.
 const SPARED: [&[u8]; 2] = [b"progressToken", b"maxTokens"];
 
 #[derive(Clone, Debug)]
@@ -220,7 +220,7 @@ impl Prefilter {
             }
         }
         let name = front.get(start + 1..end - depth).unwrap_or_default();
-        self.name(name) && !SPARED.contains(&name)
+        self.name(name) && !(SPARED.contains(&name) && is_number_behind(bytes, at))
     }
 
     /// Whether an escape stands for a character that names, or what marks them as names, are made of: then the bytes
@@ -241,6 +241,12 @@ impl Prefilter {
                 })
             })
     }
+}
+
+/// Whether a number stands behind the colon at `at`.
+fn is_number_behind(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes.get(at + 1..).unwrap_or_default();
+    rest.iter().find(|byte| **byte != b' ').is_some_and(u8::is_ascii_digit)
 }
 
 /// What every name under the glob contains: its longest literal stretch of letters and digits, with a `_` for the

@@ -190,6 +190,13 @@ fn value_behind(text: &str, name: &Named, at: usize) -> Option<Span> {
             .position(|byte| byte.is_ascii_whitespace() || b",;&\"'`)}]\\".contains(byte))
             .unwrap_or(rest.len()),
     };
+    // With blanks around the sign it is a setting when the value ends the line; else it is prose about one.
+    if separator == b'=' && start > at + 1 {
+        let behind = text.get(start + length..)?.trim_start_matches([' ', '\t']);
+        if !(behind.is_empty() || behind.starts_with(['\n', '\r', ';', ',', '#', '\\'])) {
+            return None;
+        }
+    }
     let value = text.get(start..start + length)?.trim_end();
     (!is_harmless(value) || is_placeholder(value)).then(|| Span::new(start, start + value.len()))
 }

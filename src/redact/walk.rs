@@ -53,6 +53,41 @@ const SCHEMA_MEMBERS: [&str; 3] = ["inputSchema", "outputSchema", "requestedSche
 const SCHEMA_NAMES: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
+/// Keywords of JSON Schema that hold scalars.
+const KEYWORDS: [&str; 31] = [
+    "$anchor",
+    "$comment",
+    "$dynamicRef",
+    "$id",
+    "$ref",
+    "$schema",
+    "additionalProperties",
+    "const",
+    "contentEncoding",
+    "contentMediaType",
+    "default",
+    "deprecated",
+    "description",
+    "example",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "multipleOf",
+    "nullable",
+    "pattern",
+    "readOnly",
+    "title",
+    "type",
+    "uniqueItems",
+    "writeOnly",
+];
+
 /// The keywords of a JSON Schema that hold values of the property.
 const SCHEMA_VALUES: [&str; 5] = ["default", "const", "enum", "examples", "example"];
 
@@ -252,6 +287,8 @@ struct Roles {
     schema_values: bool,
     /// The protocol and its extensions give the value itself a meaning: never looked into.
     fixed: bool,
+    /// A keyword of JSON Schema.
+    keyword: bool,
     /// Words for people in a JSON Schema.
     prose: bool,
     /// Bytes of a picture, sound or file.
@@ -273,6 +310,7 @@ impl Roles {
             schema_names: SCHEMA_NAMES.contains(&name),
             schema_values: SCHEMA_VALUES.contains(&name),
             fixed: FIXED_MEMBERS.contains(&name),
+            keyword: KEYWORDS.contains(&name) || name.starts_with("x-"),
             prose: ["title", "description", "$comment"].contains(&name),
             binary: ["data", "blob"].contains(&name),
             version: name.len() >= 7
@@ -321,10 +359,14 @@ fn child(
         Place::Envelope => match () {
             () if roles.routes => context(Place::Reserved, None),
             () if roles.opens => context(Place::Protocol, parent.under),
-            () => context(Place::User, judged(rules, tree, facts, node, parent.under)),
+            () => context(Place::User, judged(rules, tree, facts, node, parent.under, true)),
         },
         Place::Schema(property) => match () {
             () if parent.under.is_some() => context(parent.place, parent.under),
+            // No schema has such a keyword.
+            () if !container && !roles.keyword && facts.rule.is_some_and(|rule| rules.is_default(rule)) => {
+                context(Place::User, judged(rules, tree, facts, node, None, true))
+            }
             () if roles.schema_values => context(Place::User, property_value(node, property)),
             () if node.kind == Kind::Object && roles.schema_names => {
                 context(Place::Properties(property), None)
@@ -333,7 +375,7 @@ fn child(
         },
         // A property without a schema: then this is no JSON Schema after all.
         Place::Properties(_) if matches!(node.kind, Kind::String | Kind::Number) => {
-            context(Place::User, judged(rules, tree, facts, node, parent.under))
+            context(Place::User, judged(rules, tree, facts, node, parent.under, true))
         }
         Place::Properties(property) => {
             let own = match (facts.rule, facts.spared) {
@@ -350,7 +392,8 @@ fn child(
             if (protocol && !container && roles.protocol) || (parent.place == Place::Meta && roles.reserved) {
                 return context(Place::Reserved, None);
             }
-            if node.kind == Kind::Object && roles.schema {
+            // Elsewhere it is one when it looks like one, which is found out below.
+            if node.kind == Kind::Object && roles.schema && parent.place == Place::Protocol {
                 return context(Place::Schema(None), None);
             }
             let user = roles.user || (node.kind == Kind::Object && roles.content);
@@ -360,7 +403,7 @@ fn child(
                 () if protocol => Place::Protocol,
                 () => Place::User,
             };
-            let under = judged(rules, tree, facts, node, parent.under);
+            let under = judged(rules, tree, facts, node, parent.under, !protocol);
             context(schema_or(tree, index, place, under), under)
         }
     }
@@ -387,17 +430,20 @@ fn judged(
     facts: Facts,
     node: &Node,
     inherited: Option<Under>,
+    user: bool,
 ) -> Option<Under> {
-    match facts.spared {
-        Spared::Protocol => return None,
+    // Among what users wrote, a name of the protocol's is a name like others; its numbers are what they are there.
+    let count = match facts.spared {
+        Spared::Protocol if !user => return None,
+        Spared::Protocol => Count::Word,
         Spared::Harmless => return inherited,
-        Spared::No => {}
-    }
+        Spared::No => facts.count,
+    };
     let Some(rule) = facts.rule else { return inherited };
-    if !rules.is_default(rule) || facts.count == Count::No {
+    if !rules.is_default(rule) || count == Count::No {
         return Some(Under { rule, counts: false });
     }
-    let harmless = facts.count == Count::Word
+    let harmless = count == Count::Word
         && (node.kind != Kind::String || is_count(node.span.of(tree.text).trim_matches('"')));
     if harmless {
         inherited.map(|under| Under { counts: true, ..under })

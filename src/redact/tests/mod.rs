@@ -1,5 +1,6 @@
 //! What the design promises, as tables; and random messages with planted secrets.
 
+mod engine;
 mod random;
 mod structural;
 mod text;
