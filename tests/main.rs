@@ -30,6 +30,7 @@ mod record_http_ends;
 mod record_http_streams;
 mod record_http_wire;
 mod record_leftovers;
+mod record_redaction;
 mod redaction_corpus;
 mod replay_batches;
 mod replay_endings;

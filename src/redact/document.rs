@@ -177,12 +177,14 @@ impl<'t, 'a> Document<'t, 'a> {
                 document.opened.push((index, removals));
             }
         }
+        // A client that was given a placeholder for a name sends it: it takes the place of any other name then.
+        let named = Look { placeholders: true, ..*look };
         for index in document.walk.names.clone() {
             let Some(name) = tree.node(index).and_then(|node| node.name) else { continue };
             let path = path.to_owned() + &document.walk.pointer(tree, index);
             let mut found = Found::default();
             let literal = name.of(tree.text);
-            look.parts(&decode(literal), None, nested::DEEPEST, &path, Scope::All, &mut found);
+            named.parts(&decode(literal), None, nested::DEEPEST, &path, Scope::All, &mut found);
             if let Some(removals) = document.take(found, literal, name.start) {
                 document.names.push((index, removals));
             }

@@ -368,7 +368,7 @@ impl Rules {
     #[must_use]
     pub fn treatments(&self, tree: &Tree<'_>, recorded: bool) -> Treatments {
         let look = Look { client: true, placeholders: recorded, ..Look::of(self) };
-        if !look.message(tree.text) {
+        if !look.message(tree.text) && !may_name_placeholders(tree.text) {
             return Treatments::default();
         }
         Treatments::of(&Document::message(&look, tree))
@@ -456,6 +456,13 @@ impl Rules {
         let count = facts.count != Count::No && self.is_default(rule) && is_count(value);
         (!count).then_some(rule)
     }
+}
+
+/// Whether a member may have a placeholder for a name.
+pub(super) fn may_name_placeholders(text: &str) -> bool {
+    ["EDACTED-", "edacted-"]
+        .iter()
+        .any(|part| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some())
 }
 
 impl Rule {

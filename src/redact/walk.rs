@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::key::{Count, Spared, is_count};
 use super::look::{Look, Scope};
 use super::pairs;
-use super::rules::{Facts, Rules};
+use super::rules::{Facts, Rules, may_name_placeholders};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Node, Tree};
 
@@ -324,7 +324,7 @@ impl<'t> Names<'_, 't> {
         *self.known.entry(literal).or_insert_with(|| {
             let name = string::decode(literal);
             let facts = self.look.rules.facts(&name);
-            let holds = self.look.placeholders || self.look.name(literal);
+            let holds = self.look.placeholders || may_name_placeholders(literal) || self.look.name(literal);
             Name { facts, roles: Roles::of(&name), holds }
         })
     }

@@ -3,17 +3,17 @@
 use super::*;
 use crate::jsonrpc::string;
 
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % sides as u64).unwrap()
     }
 
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+    pub(super) fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
         list[self.roll(list.len())]
     }
 }
