@@ -125,6 +125,11 @@ impl TextRule {
 
 /// Where to look on behind a match that was refused: the next place in it where a word begins, or its end.
 fn next_start(text: &str, span: Span) -> usize {
+    /// Longer matches are not looked into: they would take quadratic time.
+    const LONG: usize = 256;
+    if span.len() > LONG {
+        return span.end;
+    }
     let inside = span.of(text);
     let mut word = true;
     for (at, char) in inside.char_indices().skip(1) {

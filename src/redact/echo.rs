@@ -14,7 +14,7 @@ const SHORTEST: usize = 12;
 /// Longer ones are documents, not secrets, and would take memory.
 const LONGEST: usize = 4096;
 /// How many values are remembered; later ones are not.
-const MOST: usize = 10_000;
+const MOST: usize = 2000;
 /// How many are looked for one by one, before they are put together.
 const LOOSE: usize = 12;
 

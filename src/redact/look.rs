@@ -1,5 +1,7 @@
 //! What one look at a text knows: the rules, the values seen earlier, and who speaks.
 
+use std::collections::BTreeMap;
+
 use super::document::{Document, Found, Hit, New, Removal};
 use super::echo::Echoes;
 use super::encoded;
@@ -69,9 +71,11 @@ impl<'a> Look<'a> {
 
     /// What has to be replaced in a message.
     pub(super) fn hits(&self, text: &str) -> Vec<Hit> {
-        if !self.message(text) {
-            return Vec::new();
-        }
+        if self.message(text) { self.all_hits(text) } else { Vec::new() }
+    }
+
+    /// The same for a message that is known to be worth it.
+    pub(super) fn all_hits(&self, text: &str) -> Vec<Hit> {
         Tree::of(text).map_or_else(|_| Vec::new(), |tree| Document::message(self, &tree).hits())
     }
 
@@ -93,8 +97,12 @@ impl<'a> Look<'a> {
         scope: Scope,
         found: &mut Found,
     ) {
-        let mut parts = Parts { text, path, taken: structure.unwrap_or_default().to_vec(), list: Vec::new() };
-        parts.taken.extend(found.hits.iter().map(|hit| hit.span));
+        let mut parts = Parts { text, path, taken: BTreeMap::new(), list: Vec::new() };
+        // What was found in structure lies inside it.
+        match structure.filter(|structure| !structure.is_empty()) {
+            Some(structure) => parts.taken.extend(structure.iter().map(|span| (span.start, span.end))),
+            None => parts.taken.extend(found.hits.iter().map(|hit| (hit.span.start, hit.span.end))),
+        }
         if self.placeholders {
             for span in self.rules.placeholders(text) {
                 parts.add(PLACEHOLDER, span, span.of(text), true);
@@ -149,7 +157,8 @@ impl<'a> Look<'a> {
 struct Parts<'t> {
     text: &'t str,
     path: &'t str,
-    taken: Vec<Span>,
+    /// By start, where each ends; none overlaps another.
+    taken: BTreeMap<usize, usize>,
     list: Vec<Hit>,
 }
 
@@ -163,13 +172,12 @@ impl Parts<'_> {
     /// Adds what is left of a find where others have not been; all of it has to go.
     fn add(&mut self, rule: usize, span: Span, value: &str, stays: bool) {
         let mut start = span.start;
-        let mut over: Vec<Span> = self
-            .taken
-            .iter()
-            .copied()
-            .filter(|taken| taken.start < span.end && span.start < taken.end)
+        let before = self.taken.range(..span.end).rev();
+        let mut over: Vec<Span> = before
+            .take_while(|(_, end)| **end > span.start)
+            .map(|(start, end)| Span::new(*start, *end))
             .collect();
-        over.sort();
+        over.reverse();
         let whole = over.is_empty();
         over.push(Span::new(span.end, span.end));
         for taken in over {
@@ -181,7 +189,7 @@ impl Parts<'_> {
                 continue;
             }
             let value = if whole { value } else { rest.of(self.text) }.to_owned();
-            self.taken.push(rest);
+            self.taken.insert(rest.start, rest.end);
             self.list.push(Hit {
                 span: rest,
                 rule,

@@ -28,6 +28,7 @@ mod plain;
 mod prefilter;
 mod prose;
 mod redactor;
+mod roles;
 mod rules;
 mod treatments;
 mod triggers;

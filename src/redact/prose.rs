@@ -221,14 +221,19 @@ fn quoted_end(value: &[u8], quote: u8, depth: usize) -> usize {
 /// of a line an unquoted `name: word` is prose, unless the word looks like no word.
 fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
     const LONGEST_LEAD: usize = 32;
-    let mut line = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
-    // Line ends that are still escaped.
-    for escape in [&b"\\n"[..], b"\\r"] {
-        line = memchr::memmem::find(rest.get(..line)?, escape).unwrap_or(line);
-    }
+    /// Looking no further before it is known to be a value keeps long texts linear.
+    const LONGEST_WORD: usize = 1024;
+    let line = || {
+        let line = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        // Line ends that are still escaped.
+        [&b"\\n"[..], b"\\r"].iter().fold(line, |line, escape| {
+            memchr::memmem::find(rest.get(..line).unwrap_or_default(), escape).unwrap_or(line)
+        })
+    };
     let before = name.span.start.checked_sub(1).and_then(|before| bytes.get(before)).copied();
     if let Some(quote) = before.filter(|byte| is_quote(*byte)) {
         let own = name.quote.is_some_and(|(mark, _)| mark == quote);
+        let line = line();
         return Some(if own { line } else { memchr::memchr(quote, rest.get(..line)?).unwrap_or(line) });
     }
     let near = name.span.start.saturating_sub(LONGEST_LEAD);
@@ -242,15 +247,15 @@ fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
     let blank =
         |lead: &[u8]| lead.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'<' | b'>' | b'*' | b'-' | b'#'));
     if lead.is_some_and(blank) {
-        return Some(line);
+        return Some(line());
     }
-    let word = rest
-        .iter()
-        .position(|byte| byte.is_ascii_whitespace() || b",;\"'`)}]".contains(byte))
-        .unwrap_or(rest.len());
-    let value = std::str::from_utf8(rest.get(..word)?).ok()?;
-    (value.len() >= 5 && value.bytes().any(|byte| byte.is_ascii_digit()) && !value.contains("://"))
-        .then_some(word)
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || b",;\"'`)}]".contains(byte);
+    let near = rest.get(..LONGEST_WORD.min(rest.len()))?;
+    let word = near.get(..near.iter().position(ends).unwrap_or(near.len()))?;
+    let told = word.len() >= 5
+        && word.iter().any(u8::is_ascii_digit)
+        && memchr::memmem::find(word, b"://").is_none();
+    told.then(|| rest.iter().position(ends).unwrap_or(rest.len()))
 }
 
 fn is_quote(byte: u8) -> bool {

@@ -111,7 +111,7 @@ impl Redactor {
 
     /// What is found in a message or in free text; once more when it named values that stand elsewhere in it too.
     fn hits(&mut self, text: &str, side: Side, message: bool) -> Vec<Hit> {
-        let find = |look: Look<'_>| if message { look.hits(text) } else { look.plain(text) };
+        let find = |look: Look<'_>| if message { look.all_hits(text) } else { look.plain(text) };
         let hits = find(self.look(side));
         let learnt: Vec<&Hit> =
             hits.iter().filter(|hit| !hit.number && self.rules.is_structural(hit.rule)).collect();

@@ -19,7 +19,7 @@ const CARD: u16 = 1 << 6;
 const LITERAL: u16 = 1 << 7;
 
 /// What tokens begin with.
-const LITERALS: &str = "PRIVATE KEY|eyJ|[Bb]earer|BEARER|[Bb]asic|BASIC|A[KS]IA|ABIA|ACCA|gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent|oas|ffct)-|xox[a-z]|xapp-|hooks\\.slack|[rs]k_live|[rs]k_test|whsec_|AIza|GOCSPX-|ya29\\.|sk-|npm_|pypi-|hf_";
+const LITERALS: &str = "PRIVATE KEY|eyJ|[Bb]earer|BEARER|[Bb]asic|BASIC|A[KS]IA|ABIA|ACCA|gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent|oas|ffct)-|xox|xapp-|hooks\\.slack|[rs]k_live|[rs]k_test|whsec_|AIza|GOCSPX-|ya29\\.|sk-|npm_|pypi-|hf_";
 
 /// The detectors that a text may concern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,8 +179,10 @@ fn digits(bytes: &[u8], at: usize, bits: &mut u16) -> usize {
         *bits |= IBAN;
     }
     // Of digits right behind an escape the first may be the escape's own: they are as good as anything.
-    let escaped =
-        at.checked_sub(6).and_then(|from| bytes.get(from..at)).is_some_and(|front| front.contains(&b'\\'));
+    let escaped = (2..=5).any(|back| {
+        let front = at.checked_sub(back).and_then(|from| bytes.get(from..at)).unwrap_or_default();
+        front.strip_prefix(b"\\u").is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    });
     match bytes.get(end) {
         Some(b'.') if digit(bytes, end + 1) => {
             let second = run(bytes, end + 1);
@@ -274,6 +276,7 @@ mod tests {
             "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
             "2026-11-30T01:02:03+01:00",
             "order 4012888888881882, 123-456-789",
+            r#"{\"id\": 1732929482041}"#,
             "std::vec::Vec",
         ] {
             assert!(Triggers::of(text.as_bytes()).is_none(), "{text}: {:?}", Triggers::of(text.as_bytes()));

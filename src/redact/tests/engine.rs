@@ -316,7 +316,7 @@ fn packs_add_rules() {
     );
     // Another file of the same name is another pack.
     let other = TextPack::parse(Path::new("t.toml"), &TEAM.replace("emp-", "mit-")).unwrap();
-    assert!(Rules::from_manifest(&manifest, &[other.clone()]).is_err());
+    assert!(Rules::from_manifest(&manifest, std::slice::from_ref(&other)).is_err());
     let both = [packs[0].clone(), other];
     let error = Rules::build(&Options { packs: &both, ..Options::default() }).unwrap_err();
     assert_eq!(error.to_string(), "two redaction packs have the id `team`; rename one");
