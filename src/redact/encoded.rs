@@ -66,41 +66,68 @@ pub(super) fn texts(text: &str) -> Vec<(Span, String)> {
     found
 }
 
-/// The next stretch that is long enough. Most of the bytes are never looked at.
+/// The next stretch that is long enough.
 fn next(bytes: &[u8], from: usize) -> Option<Span> {
-    let mut probe = from + SHORTEST - 1;
+    // Whatever is long enough covers a whole window, and of words few do.
+    const WINDOW: usize = 8;
     let mut floor = from;
-    while let Some(byte) = bytes.get(probe) {
-        if !in_alphabet(*byte) {
-            floor = probe + 1;
-            probe = floor + SHORTEST - 1;
+    let mut at = from;
+    while let Some(window) = bytes.get(at..at + WINDOW) {
+        if !window.iter().fold(true, |all, byte| all & is_near(*byte)) {
+            at += WINDOW;
             continue;
         }
-        let front = bytes.get(floor..probe)?;
+        let front = bytes.get(floor..at)?;
         let start = front.iter().rposition(|byte| !in_alphabet(*byte)).map_or(floor, |at| floor + at + 1);
-        let rest = bytes.get(probe..)?;
-        let end = probe + rest.iter().position(|byte| !in_alphabet(*byte)).unwrap_or(rest.len());
+        let rest = bytes.get(at..)?;
+        let end = at + rest.iter().position(|byte| !in_alphabet(*byte)).unwrap_or(rest.len());
         if end - start >= SHORTEST {
             return Some(Span::new(start, end));
         }
-        floor = end + 1;
-        probe = floor + SHORTEST - 1;
+        floor = end;
+        at = end + 1;
     }
     None
 }
 
+/// Whether a byte is of the alphabet, or a dot: that takes few instructions, for many bytes at once.
+fn is_near(byte: u8) -> bool {
+    ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'-') < 13) | (byte == b'+') | (byte == b'_')
+}
+
 fn begins_as_text(stretch: &[u8]) -> bool {
     let head = stretch.get(..HEAD.min(stretch.len() / 4 * 4)).unwrap_or_default();
-    // Words, paths and hashes fail on the first three bytes or soon after.
+    // Words, paths and hashes fail on the first bytes.
+    if !head.first_chunk::<8>().is_some_and(first_bytes_are_text)
+        || head.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
+    {
+        return false;
+    }
     let Some(decoded) = decode(head).filter(|decoded| decoded.len() >= 6) else { return false };
     let valid = match std::str::from_utf8(&decoded) {
         Ok(text) => text,
-        Err(error) if decoded.len() - error.valid_up_to() < 4 && error.error_len().is_none() => {
+        Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(decoded.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or("\0")
         }
         Err(_) => return false,
     };
     is_text(valid)
+}
+
+/// Whether the six bytes that eight letters stand for can begin a text.
+fn first_bytes_are_text(letters: &[u8; 8]) -> bool {
+    let sextet = |byte: u8| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' | b'-' => 62,
+        _ => 63,
+    };
+    let bits = letters.iter().fold(0_u64, |bits, byte| bits << 6 | u64::from(sextet(*byte)));
+    let [_, _, bytes @ ..] = bits.to_be_bytes();
+    let shown = |byte: &u8| (*byte >= b' ' && *byte != 0x7f) || matches!(byte, b'\n' | b'\r' | b'\t');
+    bytes.iter().all(shown)
+        && std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
 }
 
 fn is_text(text: &str) -> bool {

@@ -116,6 +116,14 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
+/// How many bytes are looked at together.
+const CHUNK: usize = 32;
+
+/// Whether [`CLASSES`] has something for a byte, in few instructions.
+fn begins_something(byte: u8) -> bool {
+    (byte.wrapping_sub(b'0') <= b':' - b'0') | (byte == b'@') | (byte == b'+')
+}
+
 impl Triggers {
     /// All of them.
     pub(super) const ALL: Self = Self(u16::MAX);
@@ -132,8 +140,10 @@ impl Triggers {
         let literal = REGEX.get_or_init(build).as_ref().is_none_or(|regex| regex.is_match(bytes));
         let mut bits = if literal { LITERAL } else { 0 };
         let mut at = 0;
-        while let Some(byte) = bytes.get(at) {
-            match CLASSES.get(usize::from(*byte)) {
+        while let Some(next) = next_trigger(bytes, at) {
+            at = next;
+            let class = bytes.get(at).and_then(|byte| CLASSES.get(usize::from(*byte)));
+            match class {
                 None | Some(Class::Nothing) => at += 1,
                 Some(Class::Digit) => at = digits(bytes, at, &mut bits),
                 Some(Class::At) => {
@@ -158,6 +168,19 @@ impl Triggers {
     }
 }
 
+/// Where the next byte is that may begin something.
+fn next_trigger(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        let rest = bytes.get(at..)?;
+        // Most text is looked at by the chunk.
+        let chunk = rest.get(..CHUNK.min(rest.len())).filter(|chunk| !chunk.is_empty())?;
+        if chunk.iter().fold(false, |any, byte| any | begins_something(*byte)) {
+            return chunk.iter().position(|byte| begins_something(*byte)).map(|offset| at + offset);
+        }
+        at += chunk.len();
+    }
+}
+
 fn digit(bytes: &[u8], at: usize) -> bool {
     bytes.get(at).is_some_and(u8::is_ascii_digit)
 }
@@ -178,11 +201,6 @@ fn digits(bytes: &[u8], at: usize, bits: &mut u16) -> usize {
     {
         *bits |= IBAN;
     }
-    // Of digits right behind an escape the first may be the escape's own: they are as good as anything.
-    let escaped = (2..=5).any(|back| {
-        let front = at.checked_sub(back).and_then(|from| bytes.get(from..at)).unwrap_or_default();
-        front.strip_prefix(b"\\u").is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    });
     match bytes.get(end) {
         Some(b'.') if digit(bytes, end + 1) => {
             let second = run(bytes, end + 1);
@@ -205,22 +223,32 @@ fn digits(bytes: &[u8], at: usize, bits: &mut u16) -> usize {
                 *bits |= SSN;
             }
             if len >= 2 {
-                separated(bytes, at, escaped, bits);
+                separated(bytes, at, bits);
             }
             end
         }
         _ => {
-            if len >= 13 && (escaped || len > 19 || bytes.get(at..end).is_some_and(is_card)) {
-                // Longer runs are no cards, unless an escape stands in front.
-                *bits |= if len <= 19 || escaped { CARD } else { 0 };
+            // Longer runs are no cards, unless an escape stands in front.
+            if len >= 13 && (is_escaped(bytes, at) || (len <= 19 && bytes.get(at..end).is_some_and(is_card)))
+            {
+                *bits |= CARD;
             }
             end
         }
     }
 }
 
+/// Whether the digits at `at` stand right behind an escape: then the first may be the escape's own, and they are as
+/// good as anything.
+fn is_escaped(bytes: &[u8], at: usize) -> bool {
+    (2..=5).any(|back| {
+        let front = at.checked_sub(back).and_then(|from| bytes.get(from..at)).unwrap_or_default();
+        front.strip_prefix(b"\\u").is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
+}
+
 /// A card's number in groups.
-fn separated(bytes: &[u8], at: usize, escaped: bool, bits: &mut u16) {
+fn separated(bytes: &[u8], at: usize, bits: &mut u16) {
     let mut end = at;
     let mut count = 0;
     while count <= 30 {
@@ -233,7 +261,7 @@ fn separated(bytes: &[u8], at: usize, escaped: bool, bits: &mut u16) {
             break;
         }
     }
-    if count >= 13 && (escaped || count > 19 || bytes.get(at..end).is_some_and(is_card)) {
+    if count >= 13 && (count > 19 || is_escaped(bytes, at) || bytes.get(at..end).is_some_and(is_card)) {
         *bits |= CARD;
     }
 }
