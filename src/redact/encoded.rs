@@ -6,8 +6,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::jsonrpc::scan::Span;
 
-/// Shorter stretches are words.
-const SHORTEST: usize = 16;
+/// Shorter stretches are words: seventeen bytes of text.
+const SHORTEST: usize = 23;
 /// How much is decoded to see whether it is text at all.
 const HEAD: usize = 24;
 
@@ -70,11 +70,12 @@ pub(super) fn texts(text: &str) -> Vec<(Span, String)> {
 fn next(bytes: &[u8], from: usize) -> Option<Span> {
     // Whatever is long enough covers a whole window, and of words few do.
     const WINDOW: usize = 8;
+    const STRIDE: usize = SHORTEST - WINDOW + 1;
     let mut floor = from;
     let mut at = from;
     while let Some(window) = bytes.get(at..at + WINDOW) {
         if !window.iter().fold(true, |all, byte| all & is_near(*byte)) {
-            at += WINDOW;
+            at += STRIDE;
             continue;
         }
         let front = bytes.get(floor..at)?;
@@ -154,6 +155,7 @@ mod tests {
             ("xyeyJwYXNzd29yZCI6ImFiYyJ9", Some(r#"{"password":"abc"}"#)),
             ("cGFzc3dvcmQ9aHVudGVyMj8/", Some("password=hunter2??")),
             ("cGFzc3dvcmQ9aHVudGVyMj8_Pw==", Some("password=hunter2???")),
+            ("a b cGFzc3dvcmQ9aHVudGVyMj8_P c", Some("password=hunter2??")),
             ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ", None),
             ("normalizeToolResultImages", None),
             ("/usr/local/lib/node_modules/package", None),

@@ -51,7 +51,7 @@ impl<'a> Look<'a> {
             Scope::Routing => {
                 self.placeholders
                     || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
-                    || self.rules.may_match(text)
+                    || self.rules.may_match(text, true)
                     || (nested::is_url(text.trim_start_matches('"')) && self.rules.prefilter().keys(text))
             }
         }
@@ -59,12 +59,13 @@ impl<'a> Look<'a> {
 
     /// Whether a name may hold something.
     pub(super) fn name(&self, literal: &str) -> bool {
-        self.rules.may_match(literal)
+        self.rules.may_match(literal, true)
             || self.echoes.is_some_and(|echoes| echoes.may_be_in(literal.as_bytes()))
     }
 
     fn may_hold(&self, text: &str) -> bool {
-        self.rules.may_match(text)
+        // Where the filter of names was asked, it said no for escapes too.
+        self.rules.may_match(text, !self.rules.prefilter().sees_escapes())
             || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
             || (!self.rules.is_empty() && encoded::may_hold_text(text.as_bytes()))
     }

@@ -5,7 +5,7 @@ use super::rules::Rules;
 use crate::jsonrpc::tree::{Kind, Tree};
 
 /// The members that hold the value of a pair, and those that hold its name.
-const VALUES: [&str; 5] = ["value", "val", "values", "defaultValue", "default_value"];
+const VALUES: [&str; 2] = ["value", "values"];
 const NAMES: [&str; 7] = ["name", "key", "header", "field", "param", "variable", "k"];
 
 /// The rule for a string that a neighbour names: `{"name":"password","value":"x"}`, `["--token","x"]`,

@@ -102,7 +102,7 @@ impl Prefilter {
             pointers: Stems::of(&pointers),
             escape: memmem::Finder::new(b"\\u00"),
             dashes: memmem::Finder::new(b"--"),
-            value: memmem::Finder::new(b"alue"),
+            value: memmem::Finder::new(b"\"value"),
         }
     }
 
@@ -146,6 +146,11 @@ impl Prefilter {
     fn speaks_of_values(&self, bytes: &[u8]) -> bool {
         let Stems::Some { regex, .. } = &self.keys else { return false };
         self.value.find(bytes).is_some() && regex.is_match(bytes)
+    }
+
+    /// Whether [`Prefilter::keys`] looks for escapes that hide something.
+    pub(super) fn sees_escapes(&self) -> bool {
+        matches!(self.keys, Stems::Some { .. })
     }
 
     /// The same for free text, where names stand in any syntax.

@@ -387,11 +387,13 @@ impl Rules {
         self.texts.iter().zip(self.list.len()..).map(|(rule, number)| (number, rule))
     }
 
-    /// Whether a rule over text may match somewhere in a text, given raw or decoded.
-    pub(super) fn may_match(&self, text: &str) -> bool {
+    /// Whether a rule over text may match somewhere in a text, given raw or decoded. `escapes`: what hides behind
+    /// escapes has not been looked for.
+    pub(super) fn may_match(&self, text: &str, escapes: bool) -> bool {
         self.unhinted
             || (self.hinted
-                && (!Triggers::of(text.as_bytes()).is_none() || self.prefilter.hides_names(text.as_bytes())))
+                && (!Triggers::of(text.as_bytes()).is_none()
+                    || (escapes && self.prefilter.hides_names(text.as_bytes()))))
     }
 
     /// Whether a look at the bytes can rule out any rule over text.
