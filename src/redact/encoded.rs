@@ -92,6 +92,7 @@ fn next(bytes: &[u8], from: usize) -> Option<Span> {
 }
 
 /// Whether a byte is of the alphabet, or a dot: that takes few instructions, for many bytes at once.
+#[allow(clippy::needless_bitwise_bool)] // Without branches the compiler looks at many bytes at once.
 fn is_near(byte: u8) -> bool {
     ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'-') < 13) | (byte == b'+') | (byte == b'_')
 }
@@ -99,7 +100,7 @@ fn is_near(byte: u8) -> bool {
 fn begins_as_text(stretch: &[u8]) -> bool {
     let head = stretch.get(..HEAD.min(stretch.len() / 4 * 4)).unwrap_or_default();
     // Words, paths and hashes fail on the first bytes.
-    if !head.first_chunk::<8>().is_some_and(first_bytes_are_text)
+    if !head.first_chunk::<8>().copied().is_some_and(first_bytes_are_text)
         || head.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
     {
         return false;
@@ -116,7 +117,7 @@ fn begins_as_text(stretch: &[u8]) -> bool {
 }
 
 /// Whether the six bytes that eight letters stand for can begin a text.
-fn first_bytes_are_text(letters: &[u8; 8]) -> bool {
+fn first_bytes_are_text(letters: [u8; 8]) -> bool {
     let sextet = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',
         b'a'..=b'z' => byte - b'a' + 26,

@@ -120,6 +120,7 @@ const CLASSES: [Class; 256] = {
 const CHUNK: usize = 32;
 
 /// Whether [`CLASSES`] has something for a byte, in few instructions.
+#[allow(clippy::needless_bitwise_bool)] // Without branches the compiler looks at many bytes at once.
 fn begins_something(byte: u8) -> bool {
     (byte.wrapping_sub(b'0') <= b':' - b'0') | (byte == b'@') | (byte == b'+')
 }
