@@ -169,17 +169,28 @@ impl Triggers {
     }
 }
 
-/// Where the next byte is that may begin something.
+/// Where the next byte is that may begin something. Not inlined: the loops are tight on their own.
+#[inline(never)]
 fn next_trigger(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        let rest = bytes.get(at..)?;
-        // Most text is looked at by the chunk.
-        let chunk = rest.get(..CHUNK.min(rest.len())).filter(|chunk| !chunk.is_empty())?;
-        if chunk.iter().fold(false, |any, byte| any | begins_something(*byte)) {
-            return chunk.iter().position(|byte| begins_something(*byte)).map(|offset| at + offset);
-        }
-        at += chunk.len();
+    // Where there is one, the next is near.
+    const NEAR: usize = 8;
+    let first = |part: &[u8]| part.iter().position(|byte| begins_something(*byte));
+    let rest = bytes.get(at..)?;
+    let near = rest.get(..NEAR).unwrap_or(rest);
+    if let Some(offset) = first(near) {
+        return Some(at + offset);
     }
+    at += near.len();
+    // Most text is looked at by the chunk.
+    let (chunks, tail) = bytes.get(at..)?.as_chunks::<CHUNK>();
+    for chunk in chunks {
+        if chunk.iter().fold(false, |any, byte| any | begins_something(*byte)) {
+            break;
+        }
+        at += CHUNK;
+    }
+    let part = bytes.get(at..at + CHUNK).unwrap_or(tail);
+    first(part).map(|offset| at + offset)
 }
 
 fn digit(bytes: &[u8], at: usize) -> bool {
