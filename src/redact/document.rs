@@ -25,7 +25,7 @@ pub enum Encoding {
 pub struct Hit {
     /// Where it stands in the text: the inside of a string, or a whole number.
     pub span: Span,
-    /// The rule, for [`Rules::id`].
+    /// The rule, for [`Rules::id`](super::Rules::id).
     pub rule: usize,
     /// The JSON pointer of the value; `#` and a further pointer (or a field's name) lead into text it holds.
     pub path: String,
