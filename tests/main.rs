@@ -41,6 +41,8 @@ mod record_http_streams;
 mod record_http_tls;
 mod record_http_wire;
 mod record_leftovers;
+mod record_redaction;
+mod redaction_corpus;
 mod replay_batches;
 mod replay_endings;
 mod replay_hostile;

@@ -377,7 +377,7 @@ fn rules_of(path: &Path, cassette: &Cassette, matching: &Matching) -> Result<Rul
         Some(text) => {
             let manifest = serde_json::from_str::<redact::Manifest>(text)
                 .map_err(|error| Error::input(path, "/redaction", format!("cannot be read: {error}")))?;
-            redact::Rules::from_manifest(&manifest)
+            redact::Rules::from_manifest(&manifest, &[])
                 .map_err(|error| Error::input(path, "/redaction", error.to_string()))?
         }
         None => redact::Rules::new(false, &[])?,
@@ -400,5 +400,8 @@ fn rules_of(path: &Path, cassette: &Cassette, matching: &Matching) -> Result<Rul
             }
         }
     }
-    Rules::new(&ignore, &ignore_value, Arc::new(redaction))
+    let rules = Rules::new(&ignore, &ignore_value, Arc::new(redaction))?;
+    let of_clients = cassette.records.iter().filter(|record| record.from == crate::cassette::Side::Client);
+    let ids = of_clients.filter_map(|record| record.more.as_ref()).flat_map(|more| &more.redacted);
+    Ok(rules.fired(&ids.map(String::as_str).collect()))
 }

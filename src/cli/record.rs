@@ -193,7 +193,9 @@ impl Setup<'_> {
     /// The redaction rules; says so when the defaults are off.
     pub fn rules(&self) -> Result<Arc<Rules>> {
         if self.no_default_redactions {
-            say("warning: default redactions are off: tokens, passwords and keys are recorded as they come");
+            say(
+                "warning: default redactions are off: passwords, tokens, keys and personal data are recorded as they come",
+            );
         }
         Ok(Arc::new(Rules::new(!self.no_default_redactions, self.redact)?))
     }

@@ -18,6 +18,9 @@ pub enum Treat {
     Drop,
     /// Put these bytes in its place; equal bytes are equal values.
     As(Vec<u8>),
+    /// Put these bytes in the place of its name, behind the members with names of their own, in document order; and
+    /// do this with the value.
+    Named(Vec<u8>, Box<Treat>),
 }
 
 enum Step {
@@ -37,6 +40,10 @@ pub fn write(tree: &Tree<'_>, root: usize, out: &mut Vec<u8>, treat: &mut dyn Fn
                 continue;
             }
             Step::Value(index) => (index, treat(index)),
+            Step::Member(index, Treat::Named(name, treatment)) => {
+                out.extend_from_slice(&name);
+                (index, *treatment)
+            }
             Step::Member(index, treatment) => {
                 if let Some(name) = tree.node(index).and_then(|node| node.name) {
                     write_string(name.of(tree.text), out);
@@ -46,7 +53,8 @@ pub fn write(tree: &Tree<'_>, root: usize, out: &mut Vec<u8>, treat: &mut dyn Fn
         };
         let Some(node) = tree.node(index) else { continue };
         match treatment {
-            Treat::Keep => {}
+            // The root has no name.
+            Treat::Keep | Treat::Named(..) => {}
             Treat::Drop => {
                 out.extend_from_slice(b"?,");
                 continue;
@@ -105,7 +113,11 @@ fn push_members(
             (string::decode_bytes(name), child, treatment)
         })
         .collect();
-    members.sort_by(|one, other| one.0.cmp(&other.0));
+    let renamed = |treatment: &Treat| matches!(treatment, Treat::Named(..));
+    members.sort_by(|one, other| match (renamed(&one.2), renamed(&other.2)) {
+        (false, false) => one.0.cmp(&other.0),
+        (one, other) => one.cmp(&other),
+    });
     steps.extend(members.into_iter().rev().map(|(_, child, treatment)| Step::Member(child, treatment)));
 }
 

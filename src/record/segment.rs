@@ -22,7 +22,6 @@ impl Segment {
     }
 
     fn process(&self, end: &Ending) -> Process {
-        let rules = self.writer.rules();
         Process {
             server: self.writer.name().to_owned(),
             conn: self.conn,
@@ -33,7 +32,7 @@ impl Segment {
             // Closing our input, signalling us and closing our output are three habits of clients that leave; only
             // a server that ended by itself makes a difference to a replay.
             ended: (end.reason == Reason::ServerExited).then_some(Ended::ServerExited),
-            stderr: end.stderr_tail.iter().map(|line| rules.redact_plain(line).into_owned()).collect(),
+            stderr: end.stderr_tail.iter().map(|line| self.writer.scrub(line)).collect(),
             ..Process::default()
         }
     }

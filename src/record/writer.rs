@@ -20,7 +20,7 @@ use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::{pretty, string};
 use crate::mcp;
-use crate::redact::{Redactor, Rules};
+use crate::redact::{Redactor, Rules, Side};
 
 /// Above this size a line's memory is given back.
 const KEPT: usize = 1 << 20;
@@ -152,9 +152,9 @@ impl Writer {
         &self.server
     }
 
-    /// The redaction rules.
-    pub(super) fn rules(&self) -> &Rules {
-        self.redactor.rules()
+    /// A text that belongs to no message, redacted.
+    pub(super) fn scrub(&self, text: &str) -> String {
+        self.redactor.scrub(text)
     }
 
     /// Forgets lines that were prepared and not written.
@@ -179,6 +179,10 @@ impl Writer {
         if line.get {
             self.lines.push_str(",\"stream\":\"get\"");
         }
+        let side = match line.from {
+            From::Client => Side::Client,
+            From::Server => Side::Server,
+        };
         let text = line.body.map(std::str::from_utf8);
         // Some clients begin with a byte order mark, and servers take what follows it for the message it is.
         let message = text.and_then(Result::ok).and_then(message_in);
@@ -187,7 +191,7 @@ impl Writer {
         {
             self.lines.push_str(",\"bom\":true");
         }
-        let mut rules = self.push_http(line.http);
+        let mut rules = self.push_http(line.http, side);
         if let Some(end) = line.end {
             let _ = write!(self.lines, ",\"end\":\"{end}\"");
         }
@@ -196,14 +200,14 @@ impl Writer {
             (_, Some((text, view))) => {
                 self.look(line.from, line.scope, text, &view);
                 let payload = in_one_line(view.whole.of(text));
-                let redacted = self.redactor.redact(&payload);
+                let redacted = self.redactor.redact(&payload, side);
                 rules.extend(redacted.iter().flat_map(|redacted| redacted.rules.iter().cloned()));
                 self.push_rules(&rules);
                 self.lines.push_str(",\"payload\":");
                 self.lines.push_str(redacted.as_ref().map_or(&payload, |redacted| &redacted.text));
             }
             (Some(Ok(text)), None) => {
-                let redacted = self.redactor.redact_plain(text);
+                let redacted = self.redactor.redact_plain(text, side);
                 rules.extend(redacted.iter().flat_map(|redacted| redacted.rules.iter().cloned()));
                 self.push_rules(&rules);
                 self.lines.push_str(",\"text\":");
@@ -211,7 +215,7 @@ impl Writer {
             }
             (Some(Err(_)), None) => {
                 let body = line.body.unwrap_or_default();
-                let redacted = self.redactor.redact_bytes(body);
+                let redacted = self.redactor.redact_bytes(body, side);
                 rules.extend(redacted.iter().flat_map(|(_, rules)| rules.iter().cloned()));
                 self.push_rules(&rules);
                 self.lines.push_str(",\"base64\":\"");
@@ -223,11 +227,11 @@ impl Writer {
     }
 
     /// Gives the rules that changed the facts.
-    fn push_http(&mut self, http: &str) -> Vec<String> {
+    fn push_http(&mut self, http: &str, side: Side) -> Vec<String> {
         if http.is_empty() {
             return Vec::new();
         }
-        let redacted = self.redactor.redact(http);
+        let redacted = self.redactor.redact(http, side);
         self.lines.push_str(",\"http\":");
         self.lines.push_str(redacted.as_ref().map_or(http, |redacted| &redacted.text));
         redacted.map_or_else(Vec::new, |redacted| redacted.rules)
@@ -259,8 +263,10 @@ impl Writer {
 
     /// Writes the last line.
     pub(super) fn end(&mut self, reason: &str, processes: Vec<Process>) -> io::Result<()> {
+        let mut server = self.server.clone();
+        server.info = server.info.map(|info| self.redactor.scrub(&info));
         let overlay = Head {
-            servers: vec![(self.name.clone(), self.server.clone())],
+            servers: vec![(self.name.clone(), server)],
             processes,
             redaction: Some(serde_json::to_string(&self.redactor.rules().manifest(self.redactor.counts()))?),
             ..Head::default()

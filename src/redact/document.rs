@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use super::look::{Look, Scope};
 use super::nested;
 use super::placeholder::is_placeholder;
-use super::rules::Rules;
 use super::walk::Walk;
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
@@ -25,7 +25,7 @@ pub enum Encoding {
 pub struct Hit {
     /// Where it stands in the text: the inside of a string, or a whole number.
     pub span: Span,
-    /// The rule, for [`Rules::id`].
+    /// The rule, for [`Rules::id`](super::Rules::id).
     pub rule: usize,
     /// The JSON pointer of the value; `#` and a further pointer (or a field's name) lead into text it holds.
     pub path: String,
@@ -35,6 +35,8 @@ pub struct Hit {
     pub number: bool,
     /// How text must be written to stand there, innermost first.
     pub encodings: Vec<Encoding>,
+    /// It was found in the middle of other text, not under a name of its own.
+    pub part: bool,
     /// Empty or a placeholder: covered by a rule, and nothing to replace.
     pub(super) stays: bool,
 }
@@ -49,15 +51,17 @@ impl Hit {
                 string::escape_into(&mut out, &text);
                 out
             }
-            Encoding::Percent => percent_encode(&text),
+            // In the middle of text, what a query may have as it is (RFC 3986, section 3.4) stays readable.
+            Encoding::Percent if self.part => percent_encode(&text, b"-_.~@:/"),
+            Encoding::Percent => percent_encode(&text, b"-_.~"),
         })
     }
 }
 
-fn percent_encode(text: &str) -> String {
+pub(super) fn percent_encode(text: &str, plain: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
             out.push(char::from(byte));
         } else {
             let _ = write!(out, "%{byte:02X}");
@@ -69,8 +73,27 @@ fn percent_encode(text: &str) -> String {
 /// What stands for a covered element of an array in comparisons. Digits need no escaping at any depth.
 const ELEMENT: &str = "0";
 
+/// What is compared in the place of something that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum New {
+    /// This text: what was found is gone as if it had never been written.
+    Text(&'static str),
+    /// Anything: this was found in the middle of other text.
+    Part(String),
+}
+
 /// A part of a text to be left out, or replaced, before texts are compared.
-pub(super) type Removal = (Span, &'static str);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Removal {
+    pub(super) span: Span,
+    pub(super) new: New,
+}
+
+impl Removal {
+    fn text(span: Span, text: &'static str) -> Self {
+        Self { span, new: New::Text(text) }
+    }
+}
 
 /// What was found in a text. Spans are in order and do not overlap.
 #[derive(Debug, Default)]
@@ -87,9 +110,9 @@ impl Found {
             hit.span = span.shifted(at);
             hit.encodings.push(Encoding::Json);
         }
-        let removals: Vec<Span> = self.removals.iter().map(|removal| removal.0).collect();
+        let removals: Vec<Span> = self.removals.iter().map(|removal| removal.span).collect();
         for (removal, span) in self.removals.iter_mut().zip(string::locate(literal, &removals)) {
-            removal.0 = span.shifted(at);
+            removal.span = span.shifted(at);
         }
     }
 }
@@ -103,42 +126,27 @@ pub(super) struct Document<'t, 'a> {
     pub(super) hits: Vec<Hit>,
     /// Strings in which something is covered, with what to leave out of them.
     pub(super) opened: Vec<(usize, Vec<Removal>)>,
+    /// The same for members' names.
+    pub(super) names: Vec<(usize, Vec<Removal>)>,
 }
 
 impl<'t, 'a> Document<'t, 'a> {
     /// A message.
-    pub(super) fn message(rules: &Rules, tree: &'t Tree<'a>) -> Self {
-        Self::of(rules, tree, Walk::of(rules, tree, true), 0, "")
+    pub(super) fn message(look: &Look<'_>, tree: &'t Tree<'a>) -> Self {
+        Self::of(look, tree, Walk::of(look, tree, true), 0, "")
     }
 
     /// A text inside a string, `level` strings deep.
-    pub(super) fn inner(rules: &Rules, tree: &'t Tree<'a>, level: usize, path: &str) -> Self {
-        Self::of(rules, tree, Walk::of(rules, tree, false), level, path)
+    pub(super) fn inner(look: &Look<'_>, tree: &'t Tree<'a>, level: usize, path: &str) -> Self {
+        Self::of(look, tree, Walk::of(look, tree, false), level, path)
     }
 
-    fn of(rules: &Rules, tree: &'t Tree<'a>, walk: Walk, level: usize, path: &str) -> Self {
-        let mut hits = Vec::with_capacity(walk.marks.len());
-        let mut opened = Vec::new();
-        let mut open = walk.open.iter().copied().peekable();
-        let mut open_before = |end: usize, hits: &mut Vec<Hit>| {
-            while let Some(index) = open.next_if(|index| *index < end) {
-                let Some(node) = tree.node(index) else { continue };
-                let literal = node.span.of(tree.text);
-                let path = path.to_owned() + &walk.pointer(tree, index);
-                let mut found = nested::open(rules, &decode(literal), level, &path);
-                if found.removals.is_empty() {
-                    continue;
-                }
-                found.lift(literal, node.span.start);
-                hits.append(&mut found.hits);
-                opened.push((index, found.removals));
-            }
-        };
-        for mark in &walk.marks {
-            open_before(mark.node, &mut hits);
+    fn of(look: &Look<'_>, tree: &'t Tree<'a>, walk: Walk, level: usize, path: &str) -> Self {
+        let mut document = Self { tree, walk, hits: Vec::new(), opened: Vec::new(), names: Vec::new() };
+        for mark in &document.walk.marks {
             let Some(node) = tree.node(mark.node) else { continue };
             let literal = node.span.of(tree.text);
-            let path = path.to_owned() + &walk.pointer(tree, mark.node);
+            let path = path.to_owned() + &document.walk.pointer(tree, mark.node);
             let hit = |span, value: String, number, encodings, stays| Hit {
                 span,
                 rule: mark.rule,
@@ -146,14 +154,15 @@ impl<'t, 'a> Document<'t, 'a> {
                 value,
                 number,
                 encodings,
+                part: false,
                 stays,
             };
-            hits.push(match node.kind {
+            document.hits.push(match node.kind {
                 Kind::String => {
                     let value = decode(literal).into_owned();
                     let stays = value.is_empty()
                         || is_placeholder(&value)
-                        || rules.text(mark.rule) == Some(value.as_str());
+                        || look.rules.text(mark.rule) == Some(value.as_str());
                     let inner = Span::new(node.span.start + 1, node.span.end - 1);
                     hit(inner, value, false, vec![Encoding::Json], stays)
                 }
@@ -161,8 +170,49 @@ impl<'t, 'a> Document<'t, 'a> {
                 _ => hit(node.span, String::new(), false, Vec::new(), true),
             });
         }
-        open_before(tree.len(), &mut hits);
-        Self { tree, walk, hits, opened }
+        for (index, scope) in document.walk.open.clone() {
+            let Some(node) = tree.node(index) else { continue };
+            let path = path.to_owned() + &document.walk.pointer(tree, index);
+            if let Some(removals) = document.open(look, node.span, level, &path, scope) {
+                document.opened.push((index, removals));
+            }
+        }
+        // A client that was given a placeholder for a name sends it: it takes the place of any other name then.
+        let named = Look { placeholders: true, ..*look };
+        for index in document.walk.names.clone() {
+            let Some(name) = tree.node(index).and_then(|node| node.name) else { continue };
+            let path = path.to_owned() + &document.walk.pointer(tree, index);
+            let mut found = Found::default();
+            let literal = name.of(tree.text);
+            named.parts(&decode(literal), None, nested::DEEPEST, &path, Scope::All, &mut found);
+            if let Some(removals) = document.take(found, literal, name.start) {
+                document.names.push((index, removals));
+            }
+        }
+        document.hits.sort_by_key(|hit| hit.span);
+        document
+    }
+
+    fn open(
+        &mut self,
+        look: &Look<'_>,
+        at: Span,
+        level: usize,
+        path: &str,
+        scope: Scope,
+    ) -> Option<Vec<Removal>> {
+        let literal = at.of(self.tree.text);
+        let found = nested::open(look, &decode(literal), level, path, scope);
+        self.take(found, literal, at.start)
+    }
+
+    fn take(&mut self, mut found: Found, literal: &str, at: usize) -> Option<Vec<Removal>> {
+        if found.removals.is_empty() {
+            return None;
+        }
+        found.lift(literal, at);
+        self.hits.append(&mut found.hits);
+        Some(found.removals)
     }
 
     /// What has to be replaced.
@@ -174,7 +224,7 @@ impl<'t, 'a> Document<'t, 'a> {
 
     /// Whether no rule covers anything, not even an empty container.
     pub(super) fn is_untouched(&self) -> bool {
-        !self.walk.covers && self.opened.is_empty()
+        !self.walk.covers && self.opened.is_empty() && self.names.is_empty()
     }
 
     /// For each node whether comparisons leave it out: covered scalars, and covered containers with nothing else
@@ -210,7 +260,7 @@ impl<'t, 'a> Document<'t, 'a> {
     /// What is found in this text, for the text around it.
     pub(super) fn found(self) -> Found {
         let mut removals = if self.is_untouched() { Vec::new() } else { self.removals(&self.dropped()) };
-        removals.sort_unstable();
+        removals.sort_by_key(|removal| removal.span);
         Found { hits: self.hits, removals }
     }
 
@@ -219,6 +269,11 @@ impl<'t, 'a> Document<'t, 'a> {
         let mut removals = Vec::new();
         let mut index = 0;
         while let Some(node) = self.tree.node(index) {
+            if let Ok(at) = self.names.binary_search_by_key(&index, |named| named.0)
+                && let Some((_, inner)) = self.names.get(at)
+            {
+                removals.extend(inner.iter().cloned());
+            }
             if is_dropped(index) {
                 index = node.next;
                 continue;
@@ -228,7 +283,7 @@ impl<'t, 'a> Document<'t, 'a> {
                 Kind::Array => removals.extend(
                     children()
                         .filter(|child| is_dropped(*child))
-                        .filter_map(|child| Some((self.tree.node(child)?.span, ELEMENT))),
+                        .filter_map(|child| Some(Removal::text(self.tree.node(child)?.span, ELEMENT))),
                 ),
                 Kind::Object if children().any(is_dropped) => {
                     let members: Vec<(Span, bool)> = children()
@@ -243,7 +298,7 @@ impl<'t, 'a> Document<'t, 'a> {
                     if let Ok(at) = self.opened.binary_search_by_key(&index, |opened| opened.0)
                         && let Some((_, inner)) = self.opened.get(at)
                     {
-                        removals.extend(inner.iter().copied());
+                        removals.extend(inner.iter().cloned());
                     }
                 }
                 _ => {}
@@ -257,7 +312,7 @@ impl<'t, 'a> Document<'t, 'a> {
 /// Cuts items out of a list with separators, the way the list would have been written without them.
 pub(super) fn cut(items: &[(Span, bool)], whole: Span) -> Vec<Removal> {
     if items.iter().all(|item| item.1) {
-        return vec![(whole, "")];
+        return vec![Removal::text(whole, "")];
     }
     let mut removals = Vec::new();
     let mut kept_before: Option<Span> = None;
@@ -274,7 +329,7 @@ pub(super) fn cut(items: &[(Span, bool)], whole: Span) -> Vec<Removal> {
             (None, Some((next, _))) => Span::new(span.start, next.start),
             (None, None) => *span,
         };
-        removals.push((cut, ""));
+        removals.push(Removal::text(cut, ""));
     }
     removals
 }
@@ -327,8 +382,8 @@ mod tests {
             let text = "{a, b, c}";
             let items = [0, 1, 2].map(|at| (Span::new(1 + 3 * at, 2 + 3 * at), gone[at]));
             let mut edits = crate::jsonrpc::edit::Edits::new();
-            for (span, new) in cut(&items, Span::new(1, 8)) {
-                edits.replace(span, new);
+            for removal in cut(&items, Span::new(1, 8)) {
+                edits.replace(removal.span, "");
             }
             assert_eq!(edits.apply(text), expected);
         }

@@ -211,6 +211,7 @@ pub(super) fn nature(raw: &str, name: &Name) -> (Count, Spared) {
     } else if PAGE_ENDINGS.iter().any(|ending| tight.ends_with(ending))
         || PAGE_NAMES.contains(&tight.as_str())
         || PAGE_NAMES.contains(&last_two.as_str())
+        || tight.contains("tokeniz")
     {
         Spared::Harmless
     } else {
@@ -300,6 +301,7 @@ mod tests {
             ("nextSyncToken", Count::No, Spared::Harmless),
             ("asyncToken", Count::No, Spared::No),
             ("token_type", Count::No, Spared::Harmless),
+            ("tokenizer", Count::No, Spared::Harmless),
         ] {
             assert_eq!(nature(raw, &Name::of(raw)), (count, spared), "{raw}");
         }

@@ -12,24 +12,36 @@
 //! names, URIs, types and cursors of the protocol itself (not members of `arguments` and other user data that are
 //! called alike), and everything MCP reserves in `_meta`.
 
+mod detect;
 mod document;
+mod echo;
+mod encoded;
 mod key;
+mod known;
+mod look;
 mod manifest;
 mod nested;
+mod pack;
+mod pairs;
 mod placeholder;
 mod plain;
 mod prefilter;
+mod prose;
 mod redactor;
+mod roles;
 mod rules;
 mod treatments;
+mod triggers;
+mod validate;
 mod walk;
 
 pub use document::{Encoding, Hit};
 pub use manifest::{Manifest, Pack};
+pub use pack::TextPack;
 pub use placeholder::{Numbers, is_placeholder};
-pub use redactor::{Redacted, Redactor};
-pub use rules::Rules;
-pub use treatments::Treatments;
+pub use redactor::{Redacted, Redactor, Side};
+pub use rules::{Options, Rules};
+pub use treatments::{ANY, Treatments, fit};
 
 #[cfg(test)]
 mod tests;

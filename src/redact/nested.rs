@@ -1,45 +1,57 @@
 //! Opening strings: JSON (whole, or between other text), JSON strings that hold JSON, form bodies, URLs.
 
-use super::document::{Document, Encoding, Found, Hit, cut};
+use super::document::{Document, Encoding, Found, Hit, Removal, cut};
+use super::look::{Look, Scope};
 use super::placeholder::is_placeholder;
 use super::prefilter::{LONGEST_FIELD_NAME, is_field_byte};
-use super::rules::Rules;
 use crate::jsonrpc::scan::{Span, value_end};
 use crate::jsonrpc::tree::Tree;
 
 /// How many strings deep texts are opened. Each level doubles the backslashes, so real ones end long before.
-const DEEPEST: usize = 8;
+pub(super) const DEEPEST: usize = 8;
 
 /// What the rules cover in a decoded string that stands `level` strings deep.
-pub(super) fn open(rules: &Rules, text: &str, level: usize, path: &str) -> Found {
-    if level >= DEEPEST || !rules.prefilter().keys(text) {
+pub(super) fn open(look: &Look<'_>, text: &str, level: usize, path: &str, scope: Scope) -> Found {
+    if !look.string(text, scope) {
         return Found::default();
     }
-    if let Some(fields) = fields(text) {
-        return in_fields(rules, text, &fields, level, path);
+    let mut found = Found::default();
+    let mut structure = Some(Vec::new());
+    if level < DEEPEST {
+        if let Some(fields) = fields(text) {
+            found = in_fields(look, text, &fields, level, path);
+            structure = None;
+        } else if scope == Scope::All {
+            let documents = documents(text);
+            found = in_json(look, text, &documents, level, path);
+            structure = Some(documents);
+        }
     }
-    in_json(rules, text, &documents(text), level, path)
+    look.parts(text, structure.as_deref(), level, path, scope, &mut found);
+    found
 }
 
 /// What the rules cover in the JSON texts that stand at `spans`.
-pub(super) fn in_json(rules: &Rules, text: &str, spans: &[Span], level: usize, path: &str) -> Found {
+fn in_json(look: &Look<'_>, text: &str, spans: &[Span], level: usize, path: &str) -> Found {
     let mut all = Found::default();
     for (position, span) in spans.iter().enumerate() {
         let inside = span.of(text);
-        if !rules.prefilter().keys(inside) {
+        if !look.string(inside, Scope::All) {
             continue;
         }
         let Ok(tree) = Tree::of(inside) else { continue };
         let path = if position == 0 { format!("{path}#") } else { format!("{path}#{position}") };
-        let found = Document::inner(rules, &tree, level + 1, &path).found();
+        let found = Document::inner(look, &tree, level + 1, &path).found();
         all.hits.extend(found.hits.into_iter().map(|hit| Hit { span: hit.span.shifted(span.start), ..hit }));
-        all.removals.extend(found.removals.into_iter().map(|(cut, new)| (cut.shifted(span.start), new)));
+        all.removals.extend(
+            found.removals.into_iter().map(|cut| Removal { span: cut.span.shifted(span.start), ..cut }),
+        );
     }
     all
 }
 
 /// The objects and arrays in a text that stand there whole, or the one string that it is.
-pub(super) fn documents(text: &str) -> Vec<Span> {
+fn documents(text: &str) -> Vec<Span> {
     let trimmed = text.trim_ascii();
     let start = text.len() - text.trim_ascii_start().len();
     if trimmed.starts_with('"') && value_end(text, start) == Ok(start + trimmed.len()) {
@@ -113,8 +125,8 @@ fn list(text: &str, within: Span) -> Vec<Field> {
         at += piece.len() + 1;
         let Some((name, value)) = piece.split_once('=') else { continue };
         let named = (1..=LONGEST_FIELD_NAME).contains(&name.len()) && name.bytes().all(is_field_byte);
-        // A second `=` and nothing else is the padding of Base64.
-        if named && value != "=" {
+        // A second `=` is the padding of Base64, or a comparison.
+        if named && !value.starts_with('=') {
             let equals = start + name.len();
             fields.push(Field {
                 name: Span::new(start, equals),
@@ -126,8 +138,15 @@ fn list(text: &str, within: Span) -> Vec<Field> {
 }
 
 /// What the rules cover in lists of fields.
-pub(super) fn in_fields(rules: &Rules, text: &str, lists: &[Vec<Field>], level: usize, path: &str) -> Found {
+pub(super) fn in_fields(
+    look: &Look<'_>,
+    text: &str,
+    lists: &[Vec<Field>],
+    level: usize,
+    path: &str,
+) -> Found {
     let mut all = Found::default();
+    let rules = look.rules;
     for fields in lists {
         let mut items = Vec::with_capacity(fields.len());
         let mut inner = Vec::new();
@@ -148,17 +167,18 @@ pub(super) fn in_fields(rules: &Rules, text: &str, lists: &[Vec<Field>], level: 
                     value: value.text,
                     number: false,
                     encodings: vec![Encoding::Percent],
+                    part: false,
                     stays,
                 });
             } else if !value.lossy {
-                let found = open(rules, &value.text, level + 1, &path);
+                let found = open(look, &value.text, level + 1, &path, Scope::All);
                 let place = |span: Span| value.locate(span).shifted(field.value.start);
                 for mut hit in found.hits {
                     hit.span = place(hit.span);
                     hit.encodings.push(Encoding::Percent);
                     all.hits.push(hit);
                 }
-                inner.extend(found.removals.into_iter().map(|(span, new)| (place(span), new)));
+                inner.extend(found.removals.into_iter().map(|cut| Removal { span: place(cut.span), ..cut }));
             }
         }
         let ends = fields.first().zip(fields.last());
@@ -167,7 +187,7 @@ pub(super) fn in_fields(rules: &Rules, text: &str, lists: &[Vec<Field>], level: 
         }
         all.removals.append(&mut inner);
     }
-    all.removals.sort_unstable();
+    all.removals.sort_by_key(|removal| removal.span);
     all
 }
 

@@ -4,24 +4,26 @@
 use std::borrow::Cow;
 
 use super::document::Hit;
-use super::nested::{documents, in_fields, in_json, is_url, url_fields};
+use super::look::{Look, Scope};
+use super::nested::{in_fields, is_url, url_fields};
 use super::placeholder::{PLAIN, is_placeholder};
 use super::redactor::replace_unnumbered;
 use super::rules::Rules;
-use crate::jsonrpc::scan::Span;
 
 impl Rules {
     /// A command line with values replaced: the globs apply to `--k v`, `--k=v` and `K=V`, and inside an argument as
     /// in [`Rules::redact_url`] and [`Rules::redact_plain`].
     #[must_use]
     pub fn redact_command(&self, command: &[String]) -> Vec<String> {
+        let command: Vec<String> = command.iter().map(|word| self.without_known(word).into_owned()).collect();
+        let command = command.as_slice();
         let mut out: Vec<String> = Vec::with_capacity(command.len());
         let mut named: Option<&str> = None;
         for argument in command {
             let name = named.take();
             if let Some(rule) = name.filter(|_| !is_flag(argument)).and_then(|name| self.pair(name, argument))
             {
-                out.push(self.stand_in(rule, argument).to_owned());
+                out.push(self.argument_for(rule, argument).to_owned());
                 continue;
             }
             let option = argument.trim_start_matches('-');
@@ -33,7 +35,7 @@ impl Rules {
                 Some((name, value)) => {
                     let front = argument.get(..argument.len() - value.len()).unwrap_or("");
                     let value = match self.pair(name, value) {
-                        Some(rule) => self.stand_in(rule, value).to_owned(),
+                        Some(rule) => self.argument_for(rule, value).to_owned(),
                         None => self.redact_argument(value),
                     };
                     front.to_owned() + &value
@@ -48,7 +50,15 @@ impl Rules {
         if is_url(argument) { self.redact_url(argument) } else { self.redact_plain(argument).into_owned() }
     }
 
-    fn stand_in<'a>(&'a self, rule: usize, value: &'a str) -> &'a str {
+    /// Without known secrets.
+    fn without_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.known().replace(text, &mut |_| PLAIN.to_owned()) {
+            Some((text, _)) => Cow::Owned(text),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    fn argument_for<'a>(&'a self, rule: usize, value: &'a str) -> &'a str {
         if value.is_empty() || is_placeholder(value) { value } else { self.text(rule).unwrap_or(PLAIN) }
     }
 
@@ -58,7 +68,11 @@ impl Rules {
         if self.is_empty() {
             return url.to_owned();
         }
-        let mut hits = in_fields(self, url, &url_fields(url), 0, "").hits;
+        let url = &*self.without_known(url);
+        let look = Look::of(self);
+        let mut found = in_fields(&look, url, &url_fields(url), 0, "");
+        look.parts(url, None, 0, "", Scope::Routing, &mut found);
+        let mut hits = found.hits;
         hits.retain(|hit| !hit.stays);
         let redacted = replace_unnumbered(self, url, &hits);
         let Some((scheme, rest)) = redacted.split_once("://") else { return redacted };
@@ -73,48 +87,15 @@ impl Rules {
     /// headers (`Authorization: ...`). Prose is left alone.
     #[must_use]
     pub fn redact_plain<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let hits = self.find_plain(text);
-        if hits.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(replace_unnumbered(self, text, &hits)) }
+        let text = self.without_known(text);
+        let hits = self.find_plain(&text);
+        if hits.is_empty() { text } else { Cow::Owned(replace_unnumbered(self, &text, &hits)) }
     }
 
     /// Every value in free text that has to be replaced, in order. The path of a hit is the name it stands under.
     #[must_use]
     pub fn find_plain(&self, text: &str) -> Vec<Hit> {
-        if !self.prefilter().plain(text) {
-            return Vec::new();
-        }
-        let documents = documents(text);
-        let mut hits = in_json(self, text, &documents, 0, "").hits;
-        let mut documents = documents.iter().peekable();
-        let mut at = 0;
-        while let Some(separator) = next_separator(text, at) {
-            at = separator + 1;
-            while documents.next_if(|span| span.end <= separator).is_some() {}
-            if let Some(inside) = documents.peek().filter(|span| span.start < separator) {
-                at = inside.end;
-                continue;
-            }
-            let Some(name) = name_before(text, separator) else { continue };
-            if self.facts(name.of(text)).rule.is_none() {
-                continue;
-            }
-            let Some(value) = value_behind(text, name, separator) else { continue };
-            let Some(rule) = self.pair(name.of(text), value.of(text)) else { continue };
-            let stays = is_harmless(value.of(text)) || self.text(rule) == Some(value.of(text));
-            at = value.end.max(at);
-            hits.push(Hit {
-                span: value,
-                rule,
-                path: name.of(text).to_owned(),
-                value: value.of(text).to_owned(),
-                number: false,
-                encodings: Vec::new(),
-                stays,
-            });
-        }
-        hits.retain(|hit| !hit.stays);
-        hits.sort_by_key(|hit| hit.span);
-        hits
+        Look::of(self).plain(text)
     }
 }
 
@@ -123,88 +104,10 @@ fn is_flag(argument: &str) -> bool {
     argument.starts_with("--") || (argument.starts_with('-') && argument.len() <= 2)
 }
 
-fn is_harmless(value: &str) -> bool {
-    is_placeholder(value)
-        || ["", "true", "false", "null", "none", "nil", "undefined"]
-            .iter()
-            .any(|word| value.eq_ignore_ascii_case(word))
-}
-
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_name_byte)
 }
 
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
-}
-
-/// The next `=`, `:`, or space behind an option, at or after `at`.
-fn next_separator(text: &str, at: usize) -> Option<usize> {
-    let rest = text.as_bytes().get(at..)?;
-    memchr::memchr3(b'=', b':', b' ', rest).map(|offset| at + offset)
-}
-
-/// The name in front of the separator at `at`, which may be in quotes.
-fn name_before(text: &str, at: usize) -> Option<Span> {
-    // A name is short; looking no further keeps long texts linear.
-    const LONG: usize = 128;
-    let bytes = text.as_bytes();
-    let quoted = at.checked_sub(1).and_then(|before| bytes.get(before)).is_some_and(|byte| is_quote(*byte));
-    let end = if quoted { at - 1 } else { at };
-    let near = end.saturating_sub(LONG);
-    let front = bytes.get(near..end)?;
-    let start = front.iter().rposition(|byte| !is_name_byte(*byte)).map_or(near, |before| near + before + 1);
-    (start < end).then_some(Span::new(start, end))
-}
-
-/// The value behind the separator at `at`, when this looks like somebody naming a value.
-fn value_behind(text: &str, name: Span, at: usize) -> Option<Span> {
-    let bytes = text.as_bytes();
-    let separator = *bytes.get(at)?;
-    let mut start = at + 1;
-    match separator {
-        b' ' if !name.of(text).starts_with("--") => return None,
-        b':' => start += bytes.get(start..)?.iter().take_while(|byte| **byte == b' ').count(),
-        _ => {}
-    }
-    let rest = bytes.get(start..)?;
-    let length = match (rest.first()?, separator) {
-        (quote, _) if is_quote(*quote) => {
-            let close = memchr::memchr(*quote, rest.get(1..)?)?;
-            return Some(Span::new(start + 1, start + 1 + close));
-        }
-        (b'{' | b'[', _) | (b'-', b' ') => return None,
-        (_, b':') => header_len(bytes, name, rest)?,
-        _ => rest
-            .iter()
-            .position(|byte| byte.is_ascii_whitespace() || b",;&\"'`)}]".contains(byte))
-            .unwrap_or(rest.len()),
-    };
-    let value = text.get(start..start + length)?.trim_end();
-    Some(Span::new(start, start + value.len()))
-}
-
-/// How much of `rest` is the value of a header: the rest of its line, or of the quotes it stands in. In the middle
-/// of a line an unquoted `name: word` is prose.
-fn header_len(bytes: &[u8], name: Span, rest: &[u8]) -> Option<usize> {
-    const LONGEST_LEAD: usize = 32;
-    let line = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
-    let before = name.start.checked_sub(1).and_then(|before| bytes.get(before)).copied();
-    if let Some(quote) = before.filter(|byte| is_quote(*byte)) {
-        let own = bytes.get(name.end) == Some(&quote);
-        return Some(if own { line } else { memchr::memchr(quote, rest.get(..line)?).unwrap_or(line) });
-    }
-    let near = name.start.saturating_sub(LONGEST_LEAD);
-    let lead = bytes.get(near..name.start)?;
-    let newline = lead.iter().rposition(|byte| *byte == b'\n');
-    let lead = match newline {
-        Some(newline) => lead.get(newline + 1..)?,
-        None if near == 0 => lead,
-        None => return None,
-    };
-    lead.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'<' | b'>' | b'*')).then_some(line)
-}
-
-fn is_quote(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\'')
 }

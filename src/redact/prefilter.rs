@@ -12,7 +12,7 @@ const SEPARATOR: &str = "(?:[-_ +]|%20|%2d|%5f)*";
 /// What is longer and followed by `=` is no field of a form but the end of some Base64.
 pub(super) const LONGEST_FIELD_NAME: usize = 128;
 
-/// Names that match a default glob, stand in every other message, and are never a secret.
+/// Names that match a default glob, stand in every other message, and whose numbers are never a secret.
 const SPARED: [&[u8]; 2] = [b"progressToken", b"maxTokens"];
 
 #[derive(Clone, Debug)]
@@ -85,6 +85,8 @@ pub(super) struct Prefilter {
     keys: Stems,
     pointers: Stems,
     escape: memmem::Finder<'static>,
+    dashes: memmem::Finder<'static>,
+    value: memmem::Finder<'static>,
 }
 
 impl Prefilter {
@@ -99,6 +101,8 @@ impl Prefilter {
             keys: Stems::of(&globs),
             pointers: Stems::of(&pointers),
             escape: memmem::Finder::new(b"\\u00"),
+            dashes: memmem::Finder::new(b"--"),
+            value: memmem::Finder::new(b"\"value"),
         }
     }
 
@@ -121,9 +125,32 @@ impl Prefilter {
             Stems::Always => true,
             Stems::Some { .. } => {
                 memchr::memchr2_iter(b':', b'=', bytes).any(|at| self.is_named(bytes, at))
+                    || memchr::memchr_iter(b'[', bytes).any(|at| self.begins_with_name(bytes, at + 1))
+                    || self.dashes.find_iter(bytes).any(|at| self.begins_with_name(bytes, at + 2))
+                    || self.speaks_of_values(bytes)
                     || self.hides_names(bytes)
             }
         }
+    }
+
+    /// Whether a name that a glob matches stands right behind, perhaps in quotes.
+    fn begins_with_name(&self, bytes: &[u8], at: usize) -> bool {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let quotes = rest.iter().take_while(|byte| matches!(byte, b'"' | b'\\' | b' ')).count();
+        let rest = rest.get(quotes..).unwrap_or_default();
+        let len = rest.iter().take(LONGEST_FIELD_NAME).take_while(|byte| is_name_byte(**byte)).count();
+        len > 0 && rest.get(..len).is_some_and(|name| self.name(name))
+    }
+
+    /// Whether names may stand beside their values: `{"name":"password","value":"x"}`.
+    fn speaks_of_values(&self, bytes: &[u8]) -> bool {
+        let Stems::Some { regex, .. } = &self.keys else { return false };
+        self.value.find(bytes).is_some() && regex.is_match(bytes)
+    }
+
+    /// Whether [`Prefilter::keys`] looks for escapes that hide something.
+    pub(super) fn sees_escapes(&self) -> bool {
+        matches!(self.keys, Stems::Some { .. })
     }
 
     /// The same for free text, where names stand in any syntax.
@@ -151,9 +178,21 @@ impl Prefilter {
     fn is_named(&self, bytes: &[u8], at: usize) -> bool {
         let front = bytes.get(..at).unwrap_or_default();
         if bytes.get(at) == Some(&b'=') {
+            let blanks = front.iter().rev().take(4).take_while(|byte| **byte == b' ').count();
+            let front = front.get(..at - blanks).unwrap_or_default();
             let field = |byte: &&u8| is_field_byte(**byte);
             let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
-            return front.get(at - name..).is_some_and(|name| self.name(name));
+            return front.get(front.len() - name..).is_some_and(|name| self.name(name));
+        }
+        // In text names may stand without quotes, or in single ones.
+        let escaped = matches!(front, [.., b'\\', b'n' | b'r' | b't']);
+        if let Some(byte) = front.last().filter(|_| !escaped)
+            && (is_name_byte(*byte) || *byte == b'\'')
+        {
+            let front = front.strip_suffix(b"'").unwrap_or(front);
+            let field = |byte: &&u8| is_name_byte(**byte);
+            let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
+            return front.get(front.len() - name..).is_some_and(|name| self.name(name));
         }
         let end = match front.last() {
             Some(b'"') => front.len() - 1,
@@ -186,12 +225,12 @@ impl Prefilter {
             }
         }
         let name = front.get(start + 1..end - depth).unwrap_or_default();
-        self.name(name) && !SPARED.contains(&name)
+        self.name(name) && !(SPARED.contains(&name) && is_number_behind(bytes, at))
     }
 
     /// Whether an escape stands for a character that names, or what marks them as names, are made of: then the bytes
     /// prove nothing.
-    fn hides_names(&self, bytes: &[u8]) -> bool {
+    pub(super) fn hides_names(&self, bytes: &[u8]) -> bool {
         if memchr::memchr2(b'\\', b'%', bytes).is_none() {
             return false;
         }
@@ -202,10 +241,17 @@ impl Prefilter {
         });
         escape
             || memchr::memchr_iter(b'%', bytes).any(|at| {
-                hex_byte(bytes, at + 1)
-                    .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'\\' | b'"'))
+                hex_byte(bytes, at + 1).is_some_and(|byte| {
+                    byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'\\' | b'"' | b'@' | b'+')
+                })
             })
     }
+}
+
+/// Whether a number stands behind the colon at `at`.
+fn is_number_behind(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes.get(at + 1..).unwrap_or_default();
+    rest.iter().find(|byte| **byte != b' ').is_some_and(u8::is_ascii_digit)
 }
 
 /// What every name under the glob contains: its longest literal stretch of letters and digits, with a `_` for the
@@ -229,6 +275,10 @@ fn pointer_stem(segments: &[Option<String>]) -> Option<String> {
         .max_by_key(|stretch| stretch.len())
         .filter(|stretch| !stretch.is_empty())
         .map(str::to_owned)
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 fn hex_byte(bytes: &[u8], at: usize) -> Option<u8> {
@@ -264,7 +314,7 @@ mod tests {
             (r#"{"my \"progressToken":1}"#, true),
             (r#"{"a":"{\"progressToken\" : 1}"}"#, false),
             (r#"{"a":"{\"token\"\n: 1}"}"#, true),
-            (r#"{"a":"see https://h/token: \"x\""}"#, false),
+            (r#"{"a":"see https://h/token: \"x\""}"#, true),
             (r#"{"a":"{\"token\":1}"}"#, true),
             (r#"{"a":"{\"b\":\"token\"}"}"#, false),
             (r#"{"t\u006fken":1}"#, true),
@@ -277,7 +327,7 @@ mod tests {
             (r#"{"api-key":1}"#, true),
             (r#"{"api__key":1}"#, true),
             (r#"{"apiKey":1}"#, true),
-            ("[\"token\"", false),
+            ("[\"token\"", true),
             ("", false),
         ] {
             assert_eq!(filter.keys(text), expected, "{text}");

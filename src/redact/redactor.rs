@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::document::Hit;
+use super::echo::Echoes;
+use super::look::Look;
 use super::placeholder::{Numbers, PLAIN};
-use super::rules::Rules;
+use super::rules::{KNOWN_SECRET, Rules};
 use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::scan::value_end;
 
@@ -21,19 +23,31 @@ pub struct Redacted {
     pub rules: Vec<String>,
 }
 
-/// Redacts the messages of one recorded process and numbers the values it meets.
+/// Who says what is redacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The client: rules that are about servers do not count.
+    Client,
+    /// The server.
+    Server,
+}
+
+/// Redacts the messages of one recorded process and numbers the values it meets. What it found under a key it finds
+/// again in later messages, where no key names it.
 #[derive(Clone, Debug)]
 pub struct Redactor {
     rules: Arc<Rules>,
     numbers: Numbers,
     counts: BTreeMap<String, u64>,
+    echoes: Echoes,
 }
 
 impl Redactor {
     /// For the process with this ordinal in the cassette; the first is 1.
     #[must_use]
     pub fn new(rules: Arc<Rules>, segment: u32) -> Self {
-        Self { rules, numbers: Numbers::new(segment), counts: BTreeMap::new() }
+        let numbers = Numbers::salted(segment, rules.salt());
+        Self { rules, numbers, counts: BTreeMap::new(), echoes: Echoes::default() }
     }
 
     /// The rules it applies.
@@ -49,32 +63,99 @@ impl Redactor {
     }
 
     /// Redacts one message; `None` when nothing has to change. Text that is not JSON is free text.
-    pub fn redact(&mut self, text: &str) -> Option<Redacted> {
-        if !text.trim_ascii_start().starts_with(['{', '[', '"']) {
-            return self.redact_plain(text);
-        }
-        if !self.rules.prefilter().message(text) {
-            return None;
-        }
-        let hits = self.rules.find(text);
-        if hits.is_empty() && !is_json(text) { self.redact_plain(text) } else { self.replace(text, &hits) }
+    pub fn redact(&mut self, text: &str, side: Side) -> Option<Redacted> {
+        self.without_known(text, |redactor, text| {
+            if !text.trim_ascii_start().starts_with(['{', '[', '"']) {
+                return redactor.plain(text, side);
+            }
+            if !redactor.look(side).message(text) {
+                return None;
+            }
+            let hits = redactor.hits(text, side, true);
+            if hits.is_empty() && !is_json(text) {
+                redactor.plain(text, side)
+            } else {
+                redactor.replace(text, &hits)
+            }
+        })
     }
 
     /// Redacts free text, such as a line of a log; `None` when nothing has to change. As [`Rules::redact_plain`],
     /// with numbered placeholders.
-    pub fn redact_plain(&mut self, text: &str) -> Option<Redacted> {
-        let hits = self.rules.find_plain(text);
+    pub fn redact_plain(&mut self, text: &str, side: Side) -> Option<Redacted> {
+        self.without_known(text, |redactor, text| redactor.plain(text, side))
+    }
+
+    /// Free text or JSON that belongs to no message, such as a line of standard error: with all that was learnt so
+    /// far, without numbers.
+    #[must_use]
+    pub fn scrub(&self, text: &str) -> String {
+        let known = self.rules.known().replace(text, &mut |_| PLAIN.to_owned());
+        let text = known.as_ref().map_or(text, |(text, _)| text.as_str());
+        let look = Look { echoes: Some(&self.echoes), ..Look::of(&self.rules) };
+        let mut hits = look.hits(text);
+        if hits.is_empty() && !is_json(text) {
+            hits = look.plain(text);
+        }
+        replace_unnumbered(&self.rules, text, &hits)
+    }
+
+    fn look(&self, side: Side) -> Look<'_> {
+        Look { echoes: Some(&self.echoes), client: side == Side::Client, ..Look::of(&self.rules) }
+    }
+
+    fn plain(&mut self, text: &str, side: Side) -> Option<Redacted> {
+        let hits = self.hits(text, side, false);
         self.replace(text, &hits)
     }
 
+    /// What is found in a message or in free text; once more when it named values that stand elsewhere in it too.
+    fn hits(&mut self, text: &str, side: Side, message: bool) -> Vec<Hit> {
+        let find = |look: Look<'_>| if message { look.all_hits(text) } else { look.plain(text) };
+        let hits = find(self.look(side));
+        let learnt: Vec<&Hit> =
+            hits.iter().filter(|hit| !hit.number && self.rules.is_structural(hit.rule)).collect();
+        let before = self.echoes.len();
+        for hit in learnt {
+            self.echoes.learn(&hit.value, hit.rule);
+            let scheme = hit
+                .value
+                .split_once(' ')
+                .filter(|(scheme, _)| scheme.bytes().all(|byte| byte.is_ascii_alphabetic()));
+            if let Some((_, rest)) = scheme {
+                self.echoes.learn(rest.trim(), hit.rule);
+            }
+        }
+        if self.echoes.len() > before { find(self.look(side)) } else { hits }
+    }
+
+    /// Takes the known secrets out first: they may be anywhere, in any spelling.
+    fn without_known(
+        &mut self,
+        text: &str,
+        rest: impl FnOnce(&mut Self, &str) -> Option<Redacted>,
+    ) -> Option<Redacted> {
+        let rules = Arc::clone(&self.rules);
+        let numbers = &mut self.numbers;
+        let Some((text, count)) = rules.known().replace(text, &mut |value| numbers.label(value)) else {
+            return rest(self, text);
+        };
+        let id = rules.id(KNOWN_SECRET);
+        *self.counts.entry(id.to_owned()).or_default() += u64::try_from(count).unwrap_or(u64::MAX);
+        let mut redacted = rest(self, &text).unwrap_or_else(|| Redacted { text, rules: Vec::new() });
+        redacted.rules.push(id.to_owned());
+        redacted.rules.sort();
+        Some(redacted)
+    }
+
     /// Redacts a line that is not UTF-8; `None` when nothing has to change. Bytes that are no text stand for themselves.
-    pub fn redact_bytes(&mut self, line: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
+    pub fn redact_bytes(&mut self, line: &[u8], side: Side) -> Option<(Vec<u8>, Vec<String>)> {
         let mut text = String::with_capacity(line.len());
         for chunk in line.utf8_chunks() {
             text.push_str(chunk.valid());
             text.extend(chunk.invalid().iter().filter_map(|byte| char::from_u32(STRAY + u32::from(*byte))));
         }
-        let redacted = self.redact(&text)?;
+        let redacted = self.redact(&text, side)?;
         let mut bytes = Vec::with_capacity(line.len());
         for char in redacted.text.chars() {
             match u32::from(char).checked_sub(STRAY).and_then(|byte| u8::try_from(byte).ok()) {
@@ -114,10 +195,7 @@ fn replacement(rules: &Rules, hit: &Hit, placeholder: impl FnOnce(&str) -> Strin
     if hit.number {
         return "0".to_owned();
     }
-    match rules.text(hit.rule) {
-        Some(fixed) => hit.encode(fixed),
-        None => hit.encode(&placeholder(&hit.value)),
-    }
+    hit.encode(&rules.stand_in(hit.rule, &hit.value).unwrap_or_else(|| placeholder(&hit.value)))
 }
 
 /// Replaces hits without numbering them.

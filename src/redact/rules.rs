@@ -1,14 +1,24 @@
 //! The compiled rule set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
 
+use regex::Regex;
+
+use super::detect::{Strategy, TextRule};
 use super::document::{Document, Hit};
 use super::key::{Count, Glob, Name, Spared, is_count, is_protocol, nature};
-use super::manifest::Manifest;
+use super::known::Known;
+use super::look::Look;
+use super::manifest::{Manifest, Pack};
+use super::pack::TextPack;
+use super::placeholder::{FORMS, mask, pseudonym};
 use super::prefilter::Prefilter;
 use super::treatments::Treatments;
+use super::triggers::Triggers;
 use crate::error::{Error, Result};
+use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::tree::Tree;
 
 /// Names whose values are secrets unless something says otherwise.
@@ -53,12 +63,73 @@ struct Rule {
     default: bool,
 }
 
+/// The id of the rule that known secrets go by; it says nothing of how many there are.
+const KNOWN: &str = "known";
+
+/// What a hit of [`KNOWN`] has for a rule.
+pub(super) const KNOWN_SECRET: usize = usize::MAX - 1;
+
+/// What a placeholder that was there already has for a rule.
+pub(super) const PLACEHOLDER: usize = usize::MAX;
+
+/// What a recording redacts.
+#[derive(Clone, Default)]
+pub struct Options<'a> {
+    /// The default key rules and the bundled pack.
+    pub defaults: bool,
+    /// `KEYGLOB[=TEXT]` or `/json/pointer[=TEXT]`, where a `*` stands for one segment and the pointer leads into the
+    /// message (`/params/arguments/q`). The first `=` begins the text.
+    pub own: &'a [String],
+    /// Packs besides the bundled one.
+    pub packs: &'a [TextPack],
+    /// Literal values that must be nowhere, in no spelling.
+    pub secrets: &'a [String],
+    /// The key of keyed hashes in the place of numbers.
+    pub salt: Option<&'a [u8]>,
+    /// The name that the manifest carries.
+    pub profile: Option<&'a str>,
+}
+
+/// Never shows the secrets or the salt.
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Options")
+            .field("defaults", &self.defaults)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A compiled set of redaction rules. The first rule that covers a value is the one that counts: the user's own in
 /// the order given, then the defaults.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Rules {
     list: Vec<Rule>,
     prefilter: Prefilter,
+    /// The rules of the packs; their numbers go on behind those of `list`.
+    texts: Vec<TextRule>,
+    packs: Vec<Pack>,
+    /// Whether any of them, or none, can be ruled out by a look at the bytes.
+    hinted: bool,
+    unhinted: bool,
+    known: Known,
+    /// Known secrets were looked for, whether or not we have them.
+    with_known: bool,
+    salt: Option<Arc<[u8]>>,
+    salted: bool,
+    profile: Option<String>,
+    /// How placeholders are told from other text.
+    forms: OnceLock<Option<Regex>>,
+}
+
+/// Never shows the secrets or the salt.
+impl std::fmt::Debug for Rules {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Rules")
+            .field("list", &self.list)
+            .field("packs", &self.packs)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the rules say about a name.
@@ -71,16 +142,24 @@ pub(super) struct Facts {
 }
 
 impl Rules {
-    /// The defaults, when wanted, and the values of `--redact`: `KEYGLOB[=TEXT]` or `/json/pointer[=TEXT]`, where a
-    /// `*` stands for one segment and the pointer leads into the message (`/params/arguments/q`). The first `=`
-    /// begins the text.
+    /// The defaults, when wanted, and the values of `--redact`; see [`Options`].
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] for an empty glob, a malformed pointer, and a pointer to what routes a message.
+    /// As [`Rules::build`].
     pub fn new(defaults: bool, own: &[String]) -> Result<Self> {
+        Self::build(&Options { defaults, own, ..Options::default() })
+    }
+
+    /// The rules of a recording.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] for an empty glob, a malformed pointer, a pointer to what routes a message, two packs with
+    /// one id, a rule that hashes where there is no salt, and a secret that is too short.
+    pub fn build(options: &Options<'_>) -> Result<Self> {
         let mut list = Vec::new();
-        for value in own {
+        for value in options.own {
             let (locator, text) = match value.split_once('=') {
                 Some((locator, text)) => (locator, Some(text)),
                 None => (value.as_str(), None),
@@ -90,58 +169,121 @@ impl Rules {
                 .map_err(|why| Error::Usage(format!("--redact {locator}: {why}")))?;
             list.push(rule);
         }
-        if defaults {
+        let mut packs = Vec::new();
+        if options.defaults {
             for glob in DEFAULT_GLOBS {
                 list.extend(Rule::of("key", glob, None));
             }
+            packs.push(TextPack::common()?);
         }
-        Ok(Self::compile(list))
+        for pack in options.packs {
+            if let Some(known) = packs.iter().find(|known| known.id == pack.id) {
+                if known.sha256 == pack.sha256 {
+                    continue;
+                }
+                return Err(Error::Usage(format!(
+                    "two redaction packs have the id `{}`; rename one",
+                    pack.id
+                )));
+            }
+            packs.push(pack.clone());
+        }
+        let texts: Vec<TextRule> = packs.iter().flat_map(|pack| pack.rules.iter().cloned()).collect();
+        let hashes = texts.iter().find(|rule| rule.strategy == Strategy::Hash);
+        if let Some(rule) = hashes.filter(|_| options.salt.is_none()) {
+            return Err(Error::Usage(format!("the rule `{}` hashes, which needs a salt", rule.id)));
+        }
+        let packs = packs.into_iter().map(|pack| Pack { id: pack.id, sha256: pack.sha256 }).collect();
+        let mut rules = Self::compile(list, texts, packs);
+        rules.known = Known::new(options.secrets)?;
+        rules.with_known = !options.secrets.is_empty();
+        rules.salt = options.salt.map(Arc::from);
+        rules.salted = options.salt.is_some();
+        rules.profile = options.profile.map(str::to_owned);
+        Ok(rules)
     }
 
-    /// The rules that a cassette was redacted with. Its salt is not needed: comparing takes no placeholders into
-    /// account.
+    /// The rules that a cassette was redacted with, from its manifest, the bundled pack and `given` ones. Neither its
+    /// salt nor its secrets are needed: comparing takes no placeholders into account.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] for a rule or a pack that this version cannot apply.
-    pub fn from_manifest(manifest: &Manifest) -> Result<Self> {
-        if let Some(pack) = manifest.packs.first() {
-            return Err(Error::Usage(format!(
-                "the cassette was redacted with the pack `{}` (sha256 {}), which this version cannot load",
-                pack.id, pack.sha256
-            )));
-        }
-        let mut list = Vec::new();
-        for spelling in &manifest.rules {
-            let rule = match spelling.split_once(':') {
-                Some((kind @ ("key" | "pointer"), rest)) => {
-                    let (locator, text) = match rest.split_once('=') {
-                        Some((locator, text)) => (locator, Some(text)),
-                        None => (rest, None),
-                    };
-                    Rule::of(kind, locator, text)
-                }
-                _ => Err("this version does not know such rules".to_owned()),
-            };
-            list.push(rule.map_err(|why| {
-                Error::Usage(format!("the cassette was redacted with the rule `{spelling}`: {why}"))
+    /// [`Error::Usage`] for a rule that this version cannot apply, and a pack that is not there: with its digest.
+    pub fn from_manifest(manifest: &Manifest, given: &[TextPack]) -> Result<Self> {
+        let mut packs = Vec::new();
+        for pack in &manifest.packs {
+            let bundled = if pack.id == "common" { Some(TextPack::common()?) } else { None };
+            let mut known = given.iter().cloned().chain(bundled);
+            let found = known.find(|known| known.id == pack.id && known.sha256 == pack.sha256);
+            packs.push(found.ok_or_else(|| {
+                Error::Usage(format!(
+                    "the cassette was redacted with the pack `{}` (sha256 {}), which is not here; give its file \
+                     with --pii-pack",
+                    pack.id, pack.sha256
+                ))
             })?);
         }
-        Ok(Self::compile(list))
+        let mut list = Vec::new();
+        let mut texts = Vec::new();
+        let mut with_known = false;
+        for spelling in &manifest.rules {
+            let unknown = |why: String| {
+                Error::Usage(format!("the cassette was redacted with the rule `{spelling}`: {why}"))
+            };
+            if spelling == KNOWN {
+                with_known = true;
+                continue;
+            }
+            if let Some((kind @ ("key" | "pointer"), rest)) = spelling.split_once(':') {
+                let (locator, text) = match rest.split_once('=') {
+                    Some((locator, text)) => (locator, Some(text)),
+                    None => (rest, None),
+                };
+                list.push(Rule::of(kind, locator, text).map_err(unknown)?);
+                continue;
+            }
+            let rule = packs.iter().flat_map(|pack| &pack.rules).find(|rule| rule.id == *spelling);
+            let why = || unknown("this version does not know such rules".to_owned());
+            texts.push(rule.cloned().ok_or_else(why)?);
+        }
+        let mut rules = Self::compile(list, texts, manifest.packs.clone());
+        rules.with_known = with_known;
+        rules.salted = manifest.salt.is_some();
+        rules.profile.clone_from(&manifest.profile);
+        Ok(rules)
     }
 
-    /// The manifest of a recording under these rules. The profile and what else a cassette had in its manifest are
-    /// the caller's to keep.
+    /// The same for comparing: of the rules over text only those with these ids, which changed what clients said.
+    /// What others would find in a live message is in no recorded one.
+    #[must_use]
+    pub fn for_matching(&self, fired: &BTreeSet<&str>) -> Self {
+        let texts = self.texts.iter().filter(|rule| fired.contains(rule.id.as_str())).cloned().collect();
+        let mut rules = Self::compile(self.list.clone(), texts, self.packs.clone());
+        rules.salted = self.salted;
+        rules
+    }
+
+    /// The manifest of a recording under these rules. What else a cassette had in its manifest is the caller's to
+    /// keep.
     #[must_use]
     pub fn manifest(&self, counts: &BTreeMap<String, u64>) -> Manifest {
+        let known = self.with_known.then(|| KNOWN.to_owned());
+        let texts = self.texts.iter().map(|rule| rule.id.clone());
         Manifest {
-            rules: self.list.iter().map(|rule| rule.id.clone()).collect(),
+            profile: self.profile.clone(),
+            rules: known
+                .into_iter()
+                .chain(self.list.iter().map(|rule| rule.id.clone()))
+                .chain(texts)
+                .collect(),
+            packs: self.packs.clone(),
+            salt: self.salted.then(|| "env".to_owned()),
             counts: counts.clone(),
             ..Manifest::default()
         }
     }
 
-    fn compile(mut list: Vec<Rule>) -> Self {
+    fn compile(mut list: Vec<Rule>, texts: Vec<TextRule>, packs: Vec<Pack>) -> Self {
         let mut seen = std::collections::HashSet::new();
         list.retain(|rule| seen.insert(rule.id.clone()));
         let globs = list.iter().filter_map(|rule| match &rule.what {
@@ -153,44 +295,130 @@ impl Rules {
             What::Key(_) => None,
         });
         let prefilter = Prefilter::new(globs, pointers);
-        Self { list, prefilter }
+        Self {
+            prefilter,
+            hinted: texts.iter().any(TextRule::has_hints),
+            unhinted: texts.iter().any(|rule| !rule.has_hints()),
+            list,
+            texts,
+            packs,
+            known: Known::default(),
+            with_known: false,
+            salt: None,
+            salted: false,
+            profile: None,
+            forms: OnceLock::new(),
+        }
     }
 
     /// Whether there is no rule at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.list.is_empty() && self.texts.is_empty() && self.known.is_empty()
     }
 
     /// The id of a rule, as in manifests and `redacted` lists.
     #[must_use]
     pub fn id(&self, rule: usize) -> &str {
-        self.list.get(rule).map_or("", |rule| rule.id.as_str())
+        match (self.list.get(rule), self.pattern(rule)) {
+            (Some(rule), _) => rule.id.as_str(),
+            (None, Some(pattern)) => pattern.id.as_str(),
+            (None, None) if rule == KNOWN_SECRET => KNOWN,
+            (None, None) => "",
+        }
     }
 
     /// The fixed text of a rule, when it has one.
     #[must_use]
     pub fn text(&self, rule: usize) -> Option<&str> {
-        self.list.get(rule).and_then(|rule| rule.text.as_deref())
+        match (self.list.get(rule), self.pattern(rule).map(|pattern| &pattern.strategy)) {
+            (Some(rule), _) => rule.text.as_deref(),
+            (None, Some(Strategy::Fixed(text))) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What stands for a value that a rule found, unless it is a placeholder as any other.
+    pub(super) fn stand_in(&self, rule: usize, value: &str) -> Option<String> {
+        match (self.text(rule), self.pattern(rule), &self.salt) {
+            (Some(text), ..) => Some(text.to_owned()),
+            (None, Some(pattern), salt) => match (&pattern.strategy, salt) {
+                (Strategy::Mask, _) => Some(mask(value)),
+                (Strategy::Hash, Some(salt)) => Some(pseudonym(salt, &pattern.id, &pattern.label, value)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn pattern(&self, rule: usize) -> Option<&TextRule> {
+        rule.checked_sub(self.list.len()).and_then(|index| self.texts.get(index))
     }
 
     /// Every value of one JSON message (or batch) that has to be replaced, in document order. Values that are
-    /// placeholders already are none; text that is not JSON has none.
+    /// placeholders already are none; text that is not JSON has none. What earlier messages showed is not known here,
+    /// nor are known secrets.
     #[must_use]
     pub fn find(&self, text: &str) -> Vec<Hit> {
-        if !self.prefilter.message(text) {
-            return Vec::new();
-        }
-        Tree::of(text).map_or_else(|_| Vec::new(), |tree| Document::message(self, &tree).hits())
+        Look::of(self).hits(text)
     }
 
-    /// How the values of one message are to be compared so that a redacted value equals any live one.
+    /// How the values of one message of a client are to be compared so that a redacted value equals any live one.
+    /// `recorded` says that the message was redacted: placeholders in it stand for any text.
     #[must_use]
-    pub fn treatments(&self, tree: &Tree<'_>) -> Treatments {
-        if !self.prefilter.message(tree.text) {
+    pub fn treatments(&self, tree: &Tree<'_>, recorded: bool) -> Treatments {
+        let look = Look { client: true, placeholders: recorded, ..Look::of(self) };
+        if !look.message(tree.text) && !may_name_placeholders(tree.text) {
             return Treatments::default();
         }
-        Treatments::of(&Document::message(self, tree))
+        Treatments::of(&Document::message(&look, tree))
+    }
+
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    pub(super) fn salt(&self) -> Option<Arc<[u8]>> {
+        self.salt.clone()
+    }
+
+    /// The rules over text, with their numbers.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &TextRule)> {
+        self.texts.iter().zip(self.list.len()..).map(|(rule, number)| (number, rule))
+    }
+
+    /// Whether a rule over text may match somewhere in a text, given raw or decoded. `escapes`: what hides behind
+    /// escapes has not been looked for.
+    pub(super) fn may_match(&self, text: &str, escapes: bool) -> bool {
+        self.unhinted
+            || (self.hinted
+                && (!Triggers::of(text.as_bytes()).is_none()
+                    || (escapes && self.prefilter.hides_names(text.as_bytes()))))
+    }
+
+    /// Whether a look at the bytes can rule out any rule over text.
+    pub(super) fn has_hinted(&self) -> bool {
+        self.hinted
+    }
+
+    pub(super) fn is_structural(&self, rule: usize) -> bool {
+        rule < self.list.len()
+    }
+
+    /// Where placeholders stand in a text, in order: ours, and the fixed texts of the rules.
+    pub(super) fn placeholders(&self, text: &str) -> Vec<Span> {
+        let build = || {
+            let numbers = 0..self.list.len() + self.texts.len();
+            let mut fixed: Vec<&str> =
+                numbers.filter_map(|rule| self.text(rule)).filter(|text| !text.is_empty()).collect();
+            fixed.sort_by_key(|text| std::cmp::Reverse(text.len()));
+            let mut pattern: String =
+                fixed.iter().fold(String::new(), |out, text| out + &regex::escape(text) + "|");
+            pattern.push_str(FORMS);
+            Regex::new(&pattern).ok()
+        };
+        let Some(forms) = self.forms.get_or_init(build) else { return Vec::new() };
+        forms.find_iter(text).map(|found| Span::new(found.start(), found.end())).collect()
     }
 
     pub(super) fn prefilter(&self) -> &Prefilter {
@@ -232,6 +460,13 @@ impl Rules {
     }
 }
 
+/// Whether a member may have a placeholder for a name.
+pub(super) fn may_name_placeholders(text: &str) -> bool {
+    ["EDACTED-", "edacted-"]
+        .iter()
+        .any(|part| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some())
+}
+
 impl Rule {
     fn of(kind: &str, locator: &str, text: Option<&str>) -> std::result::Result<Self, String> {
         let what = if kind == "pointer" {
@@ -268,67 +503,4 @@ fn segments(pointer: &str) -> std::result::Result<Vec<Option<String>>, String> {
             _ => Ok(Some(segment.replace("~1", "/").replace("~0", "~"))),
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::manifest::Pack;
-    use super::*;
-
-    fn own(values: &[&str]) -> Result<Rules> {
-        Rules::new(true, &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn a_manifest_rebuilds_the_rules() {
-        let rules = own(&["ssn", "pin=0000", "/params/arguments/*/q=a=b", "*token*"]).unwrap();
-        let counts = BTreeMap::from([("key:ssn".to_owned(), 2)]);
-        let manifest = rules.manifest(&counts);
-        assert_eq!(
-            manifest.rules[..5],
-            ["key:ssn", "key:pin=0000", "pointer:/params/arguments/*/q=a=b", "key:*token*", "key:*secret*"]
-        );
-        assert_eq!(manifest.rules.len(), 12, "a repeated rule is one rule");
-        let again = Rules::from_manifest(&manifest).unwrap();
-        assert_eq!(again.manifest(&counts), manifest);
-        let text = r#"{"params":{"arguments":{"x":{"q":"v"},"pin":"1","ssn":"2","max_tokens":3}}}"#;
-        let found: Vec<String> = again.find(text).iter().map(|hit| again.id(hit.rule).to_owned()).collect();
-        assert_eq!(found, ["pointer:/params/arguments/*/q=a=b", "key:pin=0000", "key:ssn"]);
-        assert!(Rules::from_manifest(&Manifest::default()).unwrap().is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_applied_is_named() {
-        for (manifest, named) in [
-            (Manifest { rules: vec!["common/email".into()], ..Manifest::default() }, "`common/email`"),
-            (Manifest { rules: vec!["text:x".into()], ..Manifest::default() }, "`text:x`"),
-            (Manifest { rules: vec!["pointer:x".into()], ..Manifest::default() }, "`pointer:x`"),
-            (
-                Manifest {
-                    packs: vec![Pack { id: "team".into(), sha256: "abc".into() }],
-                    ..Manifest::default()
-                },
-                "`team` (sha256 abc)",
-            ),
-        ] {
-            let error = Rules::from_manifest(&manifest).unwrap_err();
-            assert!(error.to_string().contains(named), "{error}");
-            assert_eq!(error.code(), 2);
-        }
-    }
-
-    #[test]
-    fn bad_rules_are_usage_errors() {
-        for (value, named) in [
-            ("", "a name"),
-            ("=x", "a name"),
-            ("/a~2b", "`~0`"),
-            ("/id", "routes"),
-            ("/params/name=x", "routes"),
-        ] {
-            let error = own(&[value]).unwrap_err();
-            assert!(matches!(error, Error::Usage(_)), "{value}");
-            assert!(error.to_string().contains(named), "{value}: {error}");
-        }
-    }
 }

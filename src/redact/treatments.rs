@@ -1,8 +1,9 @@
 //! How a message is compared when values in it are, or would be, redacted.
 
-use super::document::Document;
+use super::document::{Document, New, Removal};
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::edit::Edits;
+use crate::jsonrpc::scan::Span;
 
 /// What [`canonical::write`] has to do with the nodes of one message, and the values that were left out.
 ///
@@ -14,6 +15,8 @@ pub struct Treatments {
     /// The string leaves that rules cover, in document order, as JSON pointer and decoded value; empty ones are not
     /// among them. The player checks that placeholders agree one to one with live values.
     pub leaves: Vec<(String, String)>,
+    /// What was found in the middle of text, by the number that [`settle`] takes out again.
+    parts: Vec<String>,
 }
 
 impl Treatments {
@@ -21,33 +24,44 @@ impl Treatments {
         if document.is_untouched() {
             return Self::default();
         }
-        let mut nodes = Vec::new();
+        let mut nodes: Vec<(usize, Treat)> = Vec::new();
+        let mut parts = Vec::new();
         let dropped = document.dropped();
         let mut opened = document.opened.iter().peekable();
+        let mut names = document.names.iter().peekable();
         for (index, dropped) in dropped.iter().enumerate() {
-            if *dropped {
-                nodes.push((index, Treat::Drop));
-            } else if let Some((_, removals)) = opened.next_if(|opened| opened.0 == index)
-                && let Some(node) = document.tree.node(index)
-            {
-                let mut edits = Edits::new();
-                for (span, new) in removals {
-                    edits.replace(*span, *new);
+            let node = document.tree.node(index);
+            let mut form = |at: Span, removals: &[Removal]| {
+                let mut bytes = Vec::with_capacity(at.len());
+                canonical::write_string(&without(document.tree.text, at, removals, &mut parts), &mut bytes);
+                bytes
+            };
+            let name = names
+                .next_if(|named| named.0 == index)
+                .and_then(|(_, removals)| Some(form(node?.name?, removals)));
+            let value = opened.next_if(|opened| opened.0 == index);
+            let treat = match (dropped, value) {
+                (true, _) => Treat::Drop,
+                (false, Some((_, removals))) => {
+                    node.map_or(Treat::Keep, |node| Treat::As(form(node.span, removals)))
                 }
-                let mut literal = String::with_capacity(node.span.len());
-                edits.apply_within(document.tree.text, node.span, &mut literal);
-                let mut bytes = Vec::with_capacity(literal.len());
-                canonical::write_string(&literal, &mut bytes);
-                nodes.push((index, Treat::As(bytes)));
+                (false, None) => Treat::Keep,
+            };
+            match name {
+                Some(name) if treat != Treat::Drop => {
+                    nodes.push((index, Treat::Named(name, Box::new(treat))));
+                }
+                _ if treat != Treat::Keep => nodes.push((index, treat)),
+                _ => {}
             }
         }
         let leaves = document
             .hits
             .iter()
-            .filter(|hit| !hit.number && !hit.value.is_empty())
+            .filter(|hit| !hit.part && !hit.number && !hit.value.is_empty())
             .map(|hit| (hit.path.clone(), hit.value.clone()))
             .collect();
-        Self { nodes, leaves }
+        Self { nodes, leaves, parts }
     }
 
     /// What to do with a node; the argument of [`canonical::write`].
@@ -69,5 +83,145 @@ impl Treatments {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    /// Finishes what [`canonical::write`] appended from `from` on: each part of a text that was found becomes one
+    /// [`ANY`], and what stood there is returned in the order of the comparison form.
+    #[must_use]
+    pub fn settle(&self, bytes: &mut Vec<u8>, from: usize) -> Vec<String> {
+        if self.parts.is_empty() {
+            return Vec::new();
+        }
+        let tail = bytes.split_off(from.min(bytes.len()));
+        let mut rest = tail.as_slice();
+        let mut values = Vec::new();
+        while let Some(at) = memchr::memmem::find(rest, OPEN.as_bytes()) {
+            let (front, marked) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+            let inside = marked.get(OPEN.len()..).unwrap_or_default();
+            let digits = inside.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let number = std::str::from_utf8(inside.get(..digits).unwrap_or_default()).ok();
+            let number = number.and_then(|digits| digits.parse::<usize>().ok());
+            let closed = inside.get(digits..).is_some_and(|rest| rest.starts_with(CLOSE.as_bytes()));
+            bytes.extend_from_slice(front);
+            match number.and_then(|number| self.parts.get(number)).filter(|_| closed) {
+                Some(value) => {
+                    bytes.push(ANY);
+                    values.push(value.clone());
+                    rest = inside.get(digits + CLOSE.len()..).unwrap_or_default();
+                }
+                // The character itself, in text that has nothing to do with us.
+                None => {
+                    bytes.extend_from_slice(OPEN.as_bytes());
+                    rest = inside;
+                }
+            }
+        }
+        bytes.extend_from_slice(rest);
+        values
+    }
+}
+
+/// In a comparison form: any text up to the end of the string it stands in. No UTF-8 has this byte.
+pub const ANY: u8 = 0xff;
+
+/// Around the number of a part, until [`Treatments::settle`]. Characters that no text should have.
+const OPEN: &str = "\u{10fffe}";
+const CLOSE: &str = "\u{10ffff}";
+
+/// A literal without what was found in it.
+fn without(text: &str, at: Span, removals: &[Removal], parts: &mut Vec<String>) -> String {
+    let mut edits = Edits::new();
+    for removal in removals {
+        match &removal.new {
+            New::Text(new) => edits.replace(removal.span, *new),
+            New::Part(value) => {
+                edits.replace(removal.span, format!("{OPEN}{}{CLOSE}", parts.len()));
+                parts.push(value.clone());
+            }
+        }
+    }
+    let mut literal = String::with_capacity(at.len());
+    edits.apply_within(text, at, &mut literal);
+    literal
+}
+
+/// Whether a live comparison form is one of those that a recorded one with [`ANY`] in it stands for; then the live
+/// texts in those places, in order.
+#[must_use]
+pub fn fit(recorded: &[u8], live: &[u8]) -> Option<Vec<String>> {
+    let mut pieces = recorded.split(|byte| *byte == ANY);
+    let first = pieces.next()?;
+    let mut rest = live.strip_prefix(first)?;
+    let mut values = Vec::new();
+    let mut pieces = pieces.peekable();
+    while let Some(piece) = pieces.next() {
+        let last = pieces.peek().is_none();
+        let room = inside_string(rest);
+        let end = if last {
+            // What is left must end exactly there.
+            let end = rest.len().checked_sub(piece.len())?;
+            (end <= room && rest.ends_with(piece) && !is_escaped(rest, end)).then_some(end)?
+        } else {
+            let mut from = 0;
+            loop {
+                let at = from + memchr::memmem::find(rest.get(from..)?, piece)?;
+                if at > room {
+                    return None;
+                }
+                if !is_escaped(rest, at) {
+                    break at;
+                }
+                from = at + 1;
+            }
+        };
+        values.push(String::from_utf8_lossy(rest.get(..end)?).into_owned());
+        rest = rest.get(end + piece.len()..)?;
+    }
+    rest.is_empty().then_some(values)
+}
+
+/// Whether the byte at `at` is the second of an escape.
+fn is_escaped(form: &[u8], at: usize) -> bool {
+    let front = form.get(..at).unwrap_or_default();
+    front.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+/// How much of a comparison form is the rest of the string that it begins in.
+fn inside_string(form: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(byte) = form.get(at) {
+        match byte {
+            b'"' => return at,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    form.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_stays_in_its_string() {
+        for (recorded, live, expected) in [
+            ("\"a *\"", "\"a b\"", Some(vec!["b"])),
+            ("\"a *\"", "\"a \"", Some(vec![""])),
+            ("\"*\",\"*x\"", "\"p\",\"qxx\"", Some(vec!["p", "qx"])),
+            ("\"*b*\"", "\"abbc\"", Some(vec!["a", "bc"])),
+            ("\"*\"", "\"a\\\"b\"", Some(vec!["a\\\"b"])),
+            ("\"*\"", "\"a\",\"b\"", None),
+            ("\"*\",1", "\"a\",2", None),
+            ("\"*\"", "1", None),
+            ("\"a*\"", "\"b\"", None),
+            ("\"a\"", "\"a\"", Some(vec![])),
+        ] {
+            let recorded: Vec<u8> =
+                recorded.bytes().map(|byte| if byte == b'*' { ANY } else { byte }).collect();
+            let expected: Option<Vec<String>> =
+                expected.map(|values| values.into_iter().map(str::to_owned).collect());
+            assert_eq!(fit(&recorded, live.as_bytes()), expected, "{live}");
+        }
     }
 }

@@ -5,54 +5,12 @@
 use std::collections::HashMap;
 
 use super::key::{Count, Spared, is_count};
-use super::rules::{Facts, Rules};
+use super::look::{Look, Scope};
+use super::pairs;
+use super::roles::Roles;
+use super::rules::{Facts, Rules, may_name_placeholders};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Node, Tree};
-
-/// Members whose values MCP gives a meaning that clients and servers act on: routing, types, cursors. They stay where
-/// they are the protocol's.
-const PROTOCOL_MEMBERS: [&str; 27] = [
-    "action",
-    "code",
-    "cursor",
-    "id",
-    "jsonrpc",
-    "level",
-    "logger",
-    "method",
-    "mimeType",
-    "mode",
-    "name",
-    "nextCursor",
-    "progress",
-    "progressToken",
-    "protocolVersion",
-    "requestId",
-    "requestState",
-    "resultType",
-    "role",
-    "status",
-    "stopReason",
-    "subscriptionId",
-    "taskId",
-    "toolUseId",
-    "type",
-    "uri",
-    "uriTemplate",
-];
-
-/// Members of the protocol that hold what users, tools and applications put there.
-const USER_DATA: [&str; 7] =
-    ["arguments", "context", "data", "input", "inputResponses", "metadata", "structuredContent"];
-
-const SCHEMA_MEMBERS: [&str; 3] = ["inputSchema", "outputSchema", "requestedSchema"];
-
-/// The keywords of a JSON Schema whose members are names of properties, not keywords.
-const SCHEMA_NAMES: [&str; 5] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
-
-/// The keywords of a JSON Schema that hold values of the property.
-const SCHEMA_VALUES: [&str; 5] = ["default", "const", "enum", "examples", "example"];
 
 /// A rule that covers a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +65,9 @@ pub(super) struct Walk {
     /// compared like any other covered value.
     pub(super) marks: Vec<Mark>,
     /// Strings that no rule covers as a whole and that may hold something, in document order.
-    pub(super) open: Vec<usize>,
+    pub(super) open: Vec<(usize, Scope)>,
+    /// Members whose names may hold something, in document order.
+    pub(super) names: Vec<usize>,
     /// Whether a rule covers any node.
     pub(super) covers: bool,
     contexts: Vec<Context>,
@@ -115,25 +75,37 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Walks a message (`envelope`) or a JSON text found inside one.
-    pub(super) fn of(rules: &Rules, tree: &Tree<'_>, envelope: bool) -> Self {
+    pub(super) fn of(look: &Look<'_>, tree: &Tree<'_>, envelope: bool) -> Self {
+        let rules = look.rules;
         let pointed = if envelope { pointed(rules, tree) } else { HashMap::new() };
-        let mut names = Names { rules, known: HashMap::new() };
+        let mut names = Names { look, known: HashMap::new() };
         let mut walk = Self {
             marks: Vec::new(),
             open: Vec::new(),
+            names: Vec::new(),
             covers: false,
             contexts: Vec::with_capacity(tree.len()),
         };
         for (index, node) in tree.iter() {
+            let name = node.name.map(|name| names.get(name.of(tree.text)));
             let mut context = match walk.contexts.get_mut(node.parent).filter(|_| index != 0) {
                 None => root(tree, node, envelope),
                 Some(parent) => {
                     let position = parent.children;
                     parent.children += 1;
-                    let name = node.name.map(|name| names.get(name.of(tree.text)));
                     child(rules, tree, index, parent, position, name)
                 }
             };
+            if context.under.is_none()
+                && matches!(context.place, Place::User | Place::Meta)
+                && node.kind == Kind::String
+            {
+                context.under =
+                    pairs::named_by_neighbour(rules, tree, index).map(|rule| Under { rule, counts: false });
+            }
+            if name.is_some_and(|name| name.holds) {
+                walk.names.push(index);
+            }
             if let Some(&rule) = pointed.get(&index)
                 && context.place != Place::Reserved
             {
@@ -149,13 +121,13 @@ impl Walk {
                 (Kind::Literal, Some(under)) if tree.text_of(index) == "null" => {
                     walk.marks.push(Mark { node: index, rule: under.rule });
                 }
-                (Kind::String, None)
-                    if !matches!(
-                        context.place,
-                        Place::Reserved | Place::Schema(_) | Place::Properties(_)
-                    ) && rules.prefilter().keys(tree.text_of(index)) =>
-                {
-                    walk.open.push(index);
+                (Kind::String, None) => {
+                    let scope = scope(tree, index, &context, name.map(|name| name.roles));
+                    if let Some(scope) = scope
+                        && look.string(tree.text_of(index), scope)
+                    {
+                        walk.open.push((index, scope));
+                    }
                 }
                 _ => {}
             }
@@ -191,7 +163,7 @@ impl Walk {
 
 /// What the rules say about each distinct name.
 struct Names<'r, 't> {
-    rules: &'r Rules,
+    look: &'r Look<'r>,
     known: HashMap<&'t str, Name>,
 }
 
@@ -200,46 +172,17 @@ struct Names<'r, 't> {
 struct Name {
     facts: Facts,
     roles: Roles,
-}
-
-/// What a name means to MCP or JSON Schema, in the places where it means something.
-#[derive(Clone, Copy, Default)]
-#[allow(clippy::struct_excessive_bools)]
-struct Roles {
-    routes: bool,
-    opens: bool,
-    meta: bool,
-    protocol: bool,
-    reserved: bool,
-    user: bool,
-    content: bool,
-    schema: bool,
-    schema_names: bool,
-    schema_values: bool,
-}
-
-impl Roles {
-    fn of(name: &str) -> Self {
-        Self {
-            routes: ["jsonrpc", "id", "method"].contains(&name),
-            opens: ["params", "result", "error"].contains(&name),
-            meta: name == "_meta",
-            protocol: PROTOCOL_MEMBERS.contains(&name),
-            reserved: name == "progressToken" || name.starts_with("io.modelcontextprotocol/"),
-            user: USER_DATA.contains(&name),
-            content: name == "content",
-            schema: SCHEMA_MEMBERS.contains(&name),
-            schema_names: SCHEMA_NAMES.contains(&name),
-            schema_values: SCHEMA_VALUES.contains(&name),
-        }
-    }
+    /// The name itself may hold something that has to go.
+    holds: bool,
 }
 
 impl<'t> Names<'_, 't> {
     fn get(&mut self, literal: &'t str) -> Name {
         *self.known.entry(literal).or_insert_with(|| {
             let name = string::decode(literal);
-            Name { facts: self.rules.facts(&name), roles: Roles::of(&name) }
+            let facts = self.look.rules.facts(&name);
+            let holds = self.look.placeholders || may_name_placeholders(literal) || self.look.name(literal);
+            Name { facts, roles: Roles::of(&name), holds }
         })
     }
 }
@@ -262,7 +205,8 @@ fn child(
     name: Option<Name>,
 ) -> Context {
     let context = |place, under| Context { place, under, children: 0, position };
-    let Some((node, Name { facts, roles })) = tree.node(index).and_then(|node| Some((node, name?))) else {
+    let Some((node, Name { facts, roles, .. })) = tree.node(index).and_then(|node| Some((node, name?)))
+    else {
         let place = if parent.place == Place::Batch { Place::Envelope } else { parent.place };
         return context(schema_or(tree, index, place, parent.under), parent.under);
     };
@@ -272,10 +216,14 @@ fn child(
         Place::Envelope => match () {
             () if roles.routes => context(Place::Reserved, None),
             () if roles.opens => context(Place::Protocol, parent.under),
-            () => context(Place::User, judged(rules, tree, facts, node, parent.under)),
+            () => context(Place::User, judged(rules, tree, facts, node, parent.under, true)),
         },
         Place::Schema(property) => match () {
             () if parent.under.is_some() => context(parent.place, parent.under),
+            // No schema has such a keyword.
+            () if !container && !roles.keyword && facts.rule.is_some_and(|rule| rules.is_default(rule)) => {
+                context(Place::User, judged(rules, tree, facts, node, None, true))
+            }
             () if roles.schema_values => context(Place::User, property_value(node, property)),
             () if node.kind == Kind::Object && roles.schema_names => {
                 context(Place::Properties(property), None)
@@ -284,7 +232,7 @@ fn child(
         },
         // A property without a schema: then this is no JSON Schema after all.
         Place::Properties(_) if matches!(node.kind, Kind::String | Kind::Number) => {
-            context(Place::User, judged(rules, tree, facts, node, parent.under))
+            context(Place::User, judged(rules, tree, facts, node, parent.under, true))
         }
         Place::Properties(property) => {
             let own = match (facts.rule, facts.spared) {
@@ -301,7 +249,8 @@ fn child(
             if (protocol && !container && roles.protocol) || (parent.place == Place::Meta && roles.reserved) {
                 return context(Place::Reserved, None);
             }
-            if node.kind == Kind::Object && roles.schema {
+            // Elsewhere it is one when it looks like one, which is found out below.
+            if node.kind == Kind::Object && roles.schema && parent.place == Place::Protocol {
                 return context(Place::Schema(None), None);
             }
             let user = roles.user || (node.kind == Kind::Object && roles.content);
@@ -311,9 +260,23 @@ fn child(
                 () if protocol => Place::Protocol,
                 () => Place::User,
             };
-            let under = judged(rules, tree, facts, node, parent.under);
+            let under = judged(rules, tree, facts, node, parent.under, !protocol);
             context(schema_or(tree, index, place, under), under)
         }
+    }
+}
+
+/// What is looked for in a string that no rule covers; `None` where it is not looked into.
+fn scope(tree: &Tree<'_>, index: usize, context: &Context, roles: Option<Roles>) -> Option<Scope> {
+    let roles = roles.unwrap_or_default();
+    match context.place {
+        Place::Reserved if roles.fixed => None,
+        Place::Schema(_) | Place::Properties(_) if roles.prose => Some(Scope::All),
+        Place::Reserved | Place::Schema(_) | Place::Properties(_) => Some(Scope::Routing),
+        _ if roles.binary && pairs::is_binary(tree, index) => None,
+        // `1.2.3.4` is no address there.
+        _ if roles.version => Some(Scope::Routing),
+        _ => Some(Scope::All),
     }
 }
 
@@ -324,17 +287,20 @@ fn judged(
     facts: Facts,
     node: &Node,
     inherited: Option<Under>,
+    user: bool,
 ) -> Option<Under> {
-    match facts.spared {
-        Spared::Protocol => return None,
+    // Among what users wrote, a name of the protocol's is a name like others; its numbers are what they are there.
+    let count = match facts.spared {
+        Spared::Protocol if !user => return None,
+        Spared::Protocol => Count::Word,
         Spared::Harmless => return inherited,
-        Spared::No => {}
-    }
+        Spared::No => facts.count,
+    };
     let Some(rule) = facts.rule else { return inherited };
-    if !rules.is_default(rule) || facts.count == Count::No {
+    if !rules.is_default(rule) || count == Count::No {
         return Some(Under { rule, counts: false });
     }
-    let harmless = facts.count == Count::Word
+    let harmless = count == Count::Word
         && (node.kind != Kind::String || is_count(node.span.of(tree.text).trim_matches('"')));
     if harmless {
         inherited.map(|under| Under { counts: true, ..under })

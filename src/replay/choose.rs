@@ -35,8 +35,7 @@ pub(super) enum Why {
 impl Player {
     /// Which exchange answers a request.
     pub(super) fn choose(&mut self, request: &Request<'_>, key: &Key) -> Choice {
-        self.index.prepare(&request.method, &key.bytes, &self.tape, &self.rules);
-        let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules);
+        let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules, false);
         let inputs = inputs.as_ref();
         if !self.owed.is_empty()
             && let Some(exchange) = self.owed_to(request, key, inputs)
@@ -142,7 +141,7 @@ impl Player {
         let fits = |exchange: u32, policy: InputPolicy| {
             let item = self.tape.request(exchange);
             let message = item.map_or("", |item| item.view.whole.of(&self.tape.text));
-            Inputs::of_request(message, &self.rules)
+            Inputs::of_request(message, &self.rules, item.is_some_and(|item| item.redacted))
                 .is_some_and(|recorded| inputs.stand_for(&recorded, policy, &self.rules))
         };
         let best = self.options.inputs.best_first().iter().map(|policy| {
@@ -214,11 +213,16 @@ impl Player {
             .find(|(exchange, number)| counts(exchange) && is_open(*number, &self.taken));
         let expected = next.and_then(|(exchange, number)| {
             let item = self.tape.item(exchange.request)?;
-            Some((number, item, key::of(&self.tape.text, &item.view, exchange.era, &self.rules)))
+            Some((
+                number,
+                item,
+                key::of(&self.tape.text, &item.view, exchange.era, &self.rules, item.redacted),
+            ))
         });
+        let same = |recorded: &Key| recorded.bytes == key.bytes || recorded.stands_for(key).is_some();
         match expected {
             Some((number, _, recorded))
-                if recorded.bytes == key.bytes && !self.fitting(vec![number], inputs).is_empty() =>
+                if same(&recorded) && !self.fitting(vec![number], inputs).is_empty() =>
             {
                 if let Some(session) = self.sessions.get_mut(request.session) {
                     session.strict_at = number + 1;
@@ -227,9 +231,7 @@ impl Player {
             }
             _ if mcp::is_list(&request.method) => None,
             _ if self.index.queue(&request.method, &key.bytes).is_none() => None,
-            Some((_, _, recorded)) if recorded.bytes == key.bytes => {
-                Some(self.choose_otherwise(request, inputs))
-            }
+            Some((_, _, recorded)) if same(&recorded) => Some(self.choose_otherwise(request, inputs)),
             Some((_, item, _)) => {
                 let expected = key::describe(&self.tape.text, &item.view);
                 Some(Choice::Miss(Why::OutOfOrder { expected: Some((expected, item.record)) }))

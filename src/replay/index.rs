@@ -1,11 +1,12 @@
 //! The recorded requests by their keys.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 
-use super::key::{self, Rules};
+use super::key::{self, Key, Rules};
 use super::tape::Tape;
-use crate::redact::is_placeholder;
+use crate::redact::{ANY, is_placeholder};
 
 /// The exchanges of a tape by method and key. When a method is first asked for, the keys of its exchanges are hashed;
 /// a key itself is kept only when it is asked for, since a cassette may hold very many.
@@ -22,6 +23,8 @@ struct Method {
     hashes: Vec<(u64, u32)>,
     /// All exchanges of the method, in recorded order.
     all: Vec<u32>,
+    /// The keys with placeholders in the middle of text, each once, those with the most other text first.
+    patterns: Vec<Key>,
 }
 
 impl Index {
@@ -41,35 +44,28 @@ impl Index {
         Self { methods }
     }
 
-    /// Makes the exchanges with a key known to [`Index::queue`].
-    pub(super) fn prepare(&mut self, method: &str, key: &[u8], tape: &Tape, rules: &Rules) {
-        let Some(method) = self.methods.get_mut(method) else { return };
-        if method.queues.contains_key(key) {
-            return;
+    /// Makes the exchanges with a key known to [`Index::queue`], and gives the key they are known by: another one
+    /// where placeholders in recorded text stand for what is in the live one.
+    pub(super) fn prepare(
+        &mut self,
+        method: &str,
+        key: Key,
+        tape: &Tape,
+        taken: &[bool],
+        rules: &Rules,
+    ) -> Key {
+        let Some(method) = self.methods.get_mut(method) else { return key };
+        if method.prepare(&key.bytes, tape, rules) {
+            return key;
         }
-        let key_of = |number: u32| {
-            let exchange = tape.exchange(number)?;
-            let item = tape.item(exchange.request)?;
-            Some((exchange.conn, key::of(&tape.text, &item.view, exchange.era, rules)))
+        let standing: Vec<Key> = method.patterns.iter().filter_map(|known| known.stands_for(&key)).collect();
+        for candidate in &standing {
+            method.prepare(&candidate.bytes, tape, rules);
+        }
+        let is_open = |key: &&Key| {
+            method.queues.get(&key.bytes).is_some_and(|queue| queue.open(None, taken).next().is_some())
         };
-        if method.hashes.is_empty() {
-            let hashes =
-                method.all.iter().filter_map(|&number| Some((hash(&key_of(number)?.1.bytes), number)));
-            method.hashes = hashes.collect();
-            method.hashes.sort_unstable();
-        }
-        let wanted = hash(key);
-        let from = method.hashes.partition_point(|(hash, _)| *hash < wanted);
-        let mut queue = Queue::default();
-        for &(_, number) in method.hashes.iter().skip(from).take_while(|(hash, _)| *hash == wanted) {
-            match key_of(number) {
-                Some((conn, recorded)) if recorded.bytes == key => queue.push(conn, number, recorded.secrets),
-                _ => {}
-            }
-        }
-        if queue.len() > 0 {
-            method.queues.insert(key.to_vec(), queue);
-        }
+        standing.iter().find(is_open).or(standing.first()).cloned().unwrap_or(key)
     }
 
     /// The exchanges with a key.
@@ -85,6 +81,46 @@ impl Index {
     /// All exchanges of a method, in recorded order.
     pub(super) fn all(&self, method: &str) -> &[u32] {
         self.methods.get(method).map_or(&[], |method| &method.all)
+    }
+}
+
+impl Method {
+    /// Whether there are exchanges with a key.
+    fn prepare(&mut self, key: &[u8], tape: &Tape, rules: &Rules) -> bool {
+        if self.queues.contains_key(key) {
+            return true;
+        }
+        let key_of = |number: u32| {
+            let exchange = tape.exchange(number)?;
+            let item = tape.item(exchange.request)?;
+            Some((exchange.conn, key::of(&tape.text, &item.view, exchange.era, rules, item.redacted)))
+        };
+        if self.hashes.is_empty() {
+            for &number in &self.all {
+                let Some((_, key)) = key_of(number) else { continue };
+                self.hashes.push((hash(&key.bytes), number));
+                if key.bytes.contains(&ANY) && !self.patterns.iter().any(|known| known.bytes == key.bytes) {
+                    self.patterns.push(key);
+                }
+            }
+            self.hashes.sort_unstable();
+            let text = |key: &Key| key.bytes.iter().filter(|byte| **byte != ANY).count();
+            self.patterns.sort_by_key(|key| Reverse(text(key)));
+        }
+        let wanted = hash(key);
+        let from = self.hashes.partition_point(|(hash, _)| *hash < wanted);
+        let mut queue = Queue::default();
+        for &(_, number) in self.hashes.iter().skip(from).take_while(|(hash, _)| *hash == wanted) {
+            match key_of(number) {
+                Some((conn, recorded)) if recorded.bytes == key => queue.push(conn, number, recorded.secrets),
+                _ => {}
+            }
+        }
+        let some = queue.len() > 0;
+        if some {
+            self.queues.insert(key.to_vec(), queue);
+        }
+        some
     }
 }
 

@@ -6,7 +6,7 @@ use super::key::Rules;
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::Tree;
-use crate::redact::Treatments;
+use crate::redact::{Treatments, fit};
 
 /// How the answers that a client gives to a server's questions are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,9 +56,9 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// The answers in a request; `None` when it carries none.
+    /// The answers in a request; `None` when it carries none. `recorded`: it was redacted.
     #[must_use]
-    pub fn of_request(message: &'a str, rules: &Rules) -> Option<Self> {
+    pub fn of_request(message: &'a str, rules: &Rules, recorded: bool) -> Option<Self> {
         memchr::memmem::find(message.as_bytes(), b"inputResponses")?;
         let tree = Tree::of(message).ok()?;
         let holder = tree.path(&["params", "inputResponses"])?;
@@ -67,15 +67,15 @@ impl<'a> Inputs<'a> {
             string::decode(name.map_or("\"\"", |name| name.of(tree.text))).into_owned()
         };
         let answers = tree.children(holder).map(|child| (name(child), child)).collect();
-        Some(Self { treatments: rules.redaction().treatments(&tree), tree, answers })
+        Some(Self { treatments: rules.treatments(&tree, recorded), tree, answers })
     }
 
-    /// The answer that a reply is; `None` for an error.
+    /// The answer that a reply is; `None` for an error. `recorded`: it was redacted.
     #[must_use]
-    pub fn of_reply(message: &'a str, rules: &Rules) -> Option<Self> {
+    pub fn of_reply(message: &'a str, rules: &Rules, recorded: bool) -> Option<Self> {
         let tree = Tree::of(message).ok()?;
         let answers = vec![(String::new(), tree.member(0, "result")?)];
-        Some(Self { treatments: rules.redaction().treatments(&tree), tree, answers })
+        Some(Self { treatments: rules.treatments(&tree, recorded), tree, answers })
     }
 
     /// Whether a question was answered.
@@ -126,7 +126,11 @@ impl<'a> Inputs<'a> {
         rules: &Rules,
     ) -> bool {
         let equal = |new: Option<usize>, old: Option<usize>| {
-            new.map(|node| self.form(node, rules)) == old.map(|node| recorded.form(node, rules))
+            let old = old.map(|node| recorded.form(node, rules));
+            match (new.map(|node| self.form(node, rules)), old) {
+                (Some(new), Some(old)) => new == old || fit(&old, &new).is_some(),
+                (new, old) => new == old,
+            }
         };
         let member = |name| (self.tree.member(new, name), recorded.tree.member(old, name));
         match policy {
@@ -148,6 +152,7 @@ impl<'a> Inputs<'a> {
             Treat::Keep => rules.treat(&self.tree, index),
             treat => treat,
         });
+        let _ = self.treatments.settle(&mut form, 0);
         form
     }
 }
@@ -207,8 +212,10 @@ mod tests {
         ] {
             let reply = |result: &str| format!("{{\"id\":1,\"result\":{result}}}");
             let (old, new) = (reply(recorded), reply(live));
-            let (old, new) =
-                (Inputs::of_reply(&old, &rules).unwrap(), Inputs::of_reply(&new, &rules).unwrap());
+            let (old, new) = (
+                Inputs::of_reply(&old, &rules, true).unwrap(),
+                Inputs::of_reply(&new, &rules, false).unwrap(),
+            );
             assert_eq!(new.stand_for(&old, InputPolicy::Exact, &rules), exact, "{recorded} {live}");
             assert_eq!(new.stand_for(&old, InputPolicy::Action, &rules), action, "{recorded} {live}");
             assert!(new.stand_for(&old, InputPolicy::Keys, &rules), "{recorded} {live}");

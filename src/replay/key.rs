@@ -1,6 +1,7 @@
 //! The match key: requests with equal keys are the same request. `docs/reference/matching.md` lists what takes part.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use regex::Regex;
@@ -23,6 +24,8 @@ pub struct Rules {
     longest: usize,
     classes: Vec<Regex>,
     redaction: Arc<redact::Rules>,
+    /// Those of them that change how messages are compared.
+    matching: Arc<redact::Rules>,
 }
 
 impl Rules {
@@ -32,20 +35,52 @@ impl Rules {
         let ignored = ignore.iter().map(|pointer| parse_pointer(pointer)).collect::<Result<Vec<_>>>()?;
         let longest = ignored.iter().map(Vec::len).max().unwrap_or(0);
         let classes = ignore_value.iter().map(|class| parse_class(class)).collect::<Result<_>>()?;
-        Ok(Self { ignored, longest, classes, redaction })
+        let matching = Arc::clone(&redaction);
+        Ok(Self { ignored, longest, classes, redaction, matching })
     }
 
-    /// The redaction rules that run on live requests.
+    /// Compares under the redaction rules with these ids only, which changed recorded messages of clients.
+    #[must_use]
+    pub fn fired(mut self, ids: &BTreeSet<&str>) -> Self {
+        self.matching = Arc::new(self.redaction.for_matching(ids));
+        self
+    }
+
+    /// The redaction rules, for what is shown of live requests.
     #[must_use]
     pub fn redaction(&self) -> &redact::Rules {
         &self.redaction
+    }
+
+    /// How a message is compared; `recorded`: a recorded one, which was redacted.
+    #[must_use]
+    pub fn treatments(&self, tree: &Tree<'_>, recorded: bool) -> redact::Treatments {
+        self.matching.treatments(tree, recorded)
+    }
+
+    /// Whether a recorded value, given as JSON, has placeholders that stand for what is in a live one.
+    #[must_use]
+    pub fn stands_for(&self, recorded: &str, live: &str) -> bool {
+        let form = |text: &str, recorded| {
+            let tree = Tree::of(text).ok()?;
+            let treatments = self.treatments(&tree, recorded);
+            let mut form = Vec::new();
+            canonical::write(&tree, 0, &mut form, &mut |index| treatments.treat(index));
+            let _ = treatments.settle(&mut form, 0);
+            Some(form)
+        };
+        form(recorded, true)
+            .zip(form(live, false))
+            .is_some_and(|(old, new)| redact::fit(&old, &new).is_some())
     }
 
     /// A live message as it may be shown: with placeholders for what redaction replaces.
     #[must_use]
     pub fn redacted<'m>(&self, message: &'m str) -> Cow<'m, str> {
         let mut redactor = redact::Redactor::new(self.redaction.clone(), 0);
-        redactor.redact(message).map_or(Cow::Borrowed(message), |redacted| Cow::Owned(redacted.text))
+        redactor
+            .redact(message, redact::Side::Client)
+            .map_or(Cow::Borrowed(message), |redacted| Cow::Owned(redacted.text))
     }
 
     /// Whether a pointer into a message is one to leave out.
@@ -127,18 +162,38 @@ fn parse_class(class: &str) -> Result<Regex> {
 }
 
 /// A request's key, and the redacted values in it.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     /// Equal bytes, equal requests.
     pub bytes: Vec<u8>,
     /// Where the request holds a value that redaction replaces, and that value: a placeholder in the cassette, the
-    /// real thing in a live request.
+    /// real thing in a live request. A part of a text goes by its number: `*0`.
     pub secrets: Vec<(String, String)>,
 }
 
-/// The key of the request at `view` in `text`.
+impl Key {
+    /// Whether this, a recorded key, stands for a live one with other bytes: placeholders in its texts for any text.
+    /// Then the live key as if redaction had found the same in it.
+    #[must_use]
+    pub fn stands_for(&self, live: &Self) -> Option<Self> {
+        if !self.bytes.contains(&redact::ANY) {
+            return None;
+        }
+        let values = redact::fit(&self.bytes, &live.bytes)?;
+        let mut secrets = live.secrets.clone();
+        secrets.retain(|(path, _)| !path.starts_with('*'));
+        secrets.extend(numbered(values));
+        Some(Self { bytes: self.bytes.clone(), secrets })
+    }
+}
+
+fn numbered(values: Vec<String>) -> impl Iterator<Item = (String, String)> {
+    values.into_iter().enumerate().map(|(number, value)| (format!("*{number}"), value))
+}
+
+/// The key of the request at `view` in `text`; `recorded`: it was redacted.
 #[must_use]
-pub fn of(text: &str, view: &View, era: Era, rules: &Rules) -> Key {
+pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> Key {
     let method = view.method_name(text);
     let mut bytes = Vec::with_capacity(64 + view.params.map_or(0, Span::len));
     bytes.push(if era == Era::Modern { b'm' } else { b'l' });
@@ -152,14 +207,16 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules) -> Key {
         let message = Tree::of(view.whole.of(text)).ok();
         if let Some((tree, root)) = message.and_then(|tree| tree.member(0, "params").map(|root| (tree, root)))
         {
-            let filter = Filter::new(&method, &tree, root, rules);
+            let filter = Filter::new(&method, &tree, root, rules, recorded);
             let start = bytes.len();
             canonical::write(&tree, root, &mut bytes, &mut |index| filter.treat(index));
             // Parameters of which nothing counts equal no parameters.
             if bytes.get(start..) == Some(b"{},") {
                 bytes.truncate(start);
             }
+            let parts = filter.redacted.settle(&mut bytes, start);
             secrets = filter.redacted.leaves;
+            secrets.extend(numbered(parts));
         }
     }
     Key { bytes, secrets }
@@ -174,8 +231,8 @@ struct Filter<'t, 'a> {
 }
 
 impl<'t, 'a> Filter<'t, 'a> {
-    fn new(method: &'t str, tree: &'t Tree<'a>, params: usize, rules: &'t Rules) -> Self {
-        Self { method, tree, params, rules, redacted: rules.redaction.treatments(tree) }
+    fn new(method: &'t str, tree: &'t Tree<'a>, params: usize, rules: &'t Rules, recorded: bool) -> Self {
+        Self { method, tree, params, rules, redacted: rules.treatments(tree, recorded) }
     }
 
     fn treat(&self, index: usize) -> Treat {

@@ -84,7 +84,7 @@ impl Player {
         // Only as it may be shown. It may be large, and is read once for all it is compared with.
         let shown = self.rules.redacted(message);
         let live = Live {
-            inputs: Inputs::of_request(message, &self.rules),
+            inputs: Inputs::of_request(message, &self.rules, false),
             params: Tree::of(params_of(&shown)).ok()?,
             covered,
         };
@@ -106,13 +106,13 @@ impl Player {
     fn differences(&self, item: &Item, live: &Live<'_>) -> Vec<Difference> {
         let recorded = item.view.whole.of(&self.tape.text);
         let mut also_covered: Vec<String> = Tree::of(recorded)
-            .map(|tree| self.rules.redaction().treatments(&tree).leaves)
+            .map(|tree| self.rules.treatments(&tree, item.redacted).leaves)
             .unwrap_or_default()
             .into_iter()
             .map(|(path, _)| path)
             .collect();
         also_covered.sort();
-        let old_inputs = Inputs::of_request(recorded, &self.rules);
+        let old_inputs = Inputs::of_request(recorded, &self.rules, item.redacted);
         let settled =
             live.inputs.as_ref().zip(old_inputs).map_or(Vec::new(), |(live, recorded)| {
                 live.settled(&recorded, self.options.inputs, &self.rules)
@@ -128,7 +128,9 @@ impl Player {
                 || settled.iter().any(|known| known == path)
                 || self.rules.ignores(path)
         };
-        let same = |recorded: &str, live: &str| self.rules.same_class(recorded, live);
+        let same = |recorded: &str, live: &str| {
+            self.rules.same_class(recorded, live) || (item.redacted && self.rules.stands_for(recorded, live))
+        };
         let Ok(old) = Tree::of(params_of(recorded)) else { return Vec::new() };
         nearest::differences("/params", &old, &live.params, &Alike { skip: &skip, same: &same })
     }

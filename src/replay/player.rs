@@ -260,7 +260,8 @@ impl Player {
         if self.refuses_version(request) || self.task_request(request, now) {
             return;
         }
-        let key = key::of(request.text, &request.view, request.era, &self.rules);
+        let key = key::of(request.text, &request.view, request.era, &self.rules, false);
+        let key = self.index.prepare(&request.method, key, &self.tape, &self.taken, &self.rules);
         match self.choose(request, &key) {
             Choice::Fresh(exchange) => {
                 self.take(exchange, request, &key);
@@ -464,8 +465,9 @@ impl Player {
             })
         });
         if let (Some(recorded), Some(question)) = (recorded, self.tape.item(ask)) {
-            let old = Inputs::of_reply(recorded.view.whole.of(&self.tape.text), &self.rules);
-            let new = Inputs::of_reply(view.whole.of(text), &self.rules);
+            let old =
+                Inputs::of_reply(recorded.view.whole.of(&self.tape.text), &self.rules, recorded.redacted);
+            let new = Inputs::of_reply(view.whole.of(text), &self.rules, false);
             let difference = match (old, new) {
                 (Some(old), Some(new)) => {
                     let same = new.stand_for(&old, self.options.inputs, &self.rules);

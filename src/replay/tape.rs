@@ -28,6 +28,8 @@ pub struct Item {
     pub view: View,
     /// Microseconds since the recording began.
     pub at: u64,
+    /// Redaction changed it.
+    pub redacted: bool,
 }
 
 /// One thing that happened in an exchange after its request.
@@ -216,6 +218,7 @@ impl Tape {
                 });
                 last = Some((key, conn));
                 let exchange = Wire::exchange(&record);
+                let redacted = record.more.as_ref().is_some_and(|more| !more.redacted.is_empty());
                 let item = |view| Item {
                     record: index_of(index),
                     conn,
@@ -223,6 +226,7 @@ impl Tape {
                     from: record.from,
                     view,
                     at: record.at,
+                    redacted,
                 };
                 match record.body {
                     Body::Payload(view) if view.shape == Shape::Batch => {

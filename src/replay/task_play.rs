@@ -170,9 +170,11 @@ impl Player {
         let recorded: Vec<Inputs<'_>> = about
             .iter()
             .filter_map(|exchange| self.tape.request(*exchange))
-            .filter_map(|item| Inputs::of_request(item.view.whole.of(&self.tape.text), &self.rules))
+            .filter_map(|item| {
+                Inputs::of_request(item.view.whole.of(&self.tape.text), &self.rules, item.redacted)
+            })
             .collect();
-        let given = Inputs::of_request(request.view.whole.of(request.text), &self.rules);
+        let given = Inputs::of_request(request.view.whole.of(request.text), &self.rules, false);
         if given.is_some_and(|given| !given.were_given(&recorded, self.options.inputs, &self.rules)) {
             return self.miss(request, Why::Unknown);
         }

@@ -396,9 +396,10 @@ fn what_is_no_cassette_is_not_recorded_over() {
 #[test]
 fn a_folder_that_cannot_be_made_is_an_io_error() {
     let folder = Folder::new("unwritable");
-    let recording = Recording::of(&folder.path("missing/c"), &folder.state(), &TOY);
+    fs::write(folder.path("file"), "").unwrap();
+    let recording = Recording::of(&folder.path("file/c"), &folder.state(), &TOY);
     let error = recording.join(&ci(), "s", ALL).unwrap_err();
-    assert!(error.to_string().starts_with("cannot make the recording folder "), "{error}");
+    assert!(error.to_string().starts_with("cannot make the cassette's folder "), "{error}");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("nowhere", folder.path("c.partial")).unwrap();

@@ -1,12 +1,15 @@
 //! What the design promises, as tables; and random messages with planted secrets.
 
+mod engine;
+mod manifest;
+mod planted;
 mod random;
 mod structural;
 mod text;
 
 use std::sync::Arc;
 
-use super::{Redactor, Rules};
+use super::{Redactor, Rules, Side};
 use crate::jsonrpc::canonical;
 use crate::jsonrpc::tree::Tree;
 
@@ -20,16 +23,18 @@ fn redactor(own: &[&str]) -> Redactor {
 
 /// Redacts with fresh numbers; checks that a second time changes nothing.
 fn redact(own: &[&str], text: &str) -> String {
-    let once = redactor(own).redact(text).map_or_else(|| text.to_owned(), |redacted| redacted.text);
-    assert_eq!(redactor(own).redact(&once), None, "{once}");
+    let once =
+        redactor(own).redact(text, Side::Server).map_or_else(|| text.to_owned(), |redacted| redacted.text);
+    assert_eq!(redactor(own).redact(&once, Side::Server), None, "{once}");
     once
 }
 
 /// The comparison form under the rules.
 fn form(rules: &Rules, text: &str) -> String {
     let tree = Tree::of(text).unwrap();
-    let treatments = rules.treatments(&tree);
+    let treatments = rules.treatments(&tree, false);
     let mut out = Vec::new();
     canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
+    let _ = treatments.settle(&mut out, 0);
     String::from_utf8_lossy(&out).into_owned()
 }

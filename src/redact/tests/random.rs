@@ -3,17 +3,17 @@
 use super::*;
 use crate::jsonrpc::string;
 
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % sides as u64).unwrap()
     }
 
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+    pub(super) fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
         list[self.roll(list.len())]
     }
 }
@@ -139,7 +139,7 @@ fn planted_secrets_go_and_nothing_else_changes() {
             |inside: &str| format!(r#"{{"id":1,"method":"tools/call","params":{{"arguments":{inside}}}}}"#);
         let (text, live) = (frame(&inside), frame(&other));
         let mut redactor = Redactor::new(Arc::clone(&rules), 1);
-        let redacted = redactor.redact(&text);
+        let redacted = redactor.redact(&text, Side::Server);
         assert_eq!(redacted.is_some(), !writer.planted.is_empty(), "{round}: {text}");
         let recorded = redacted.map_or_else(|| text.clone(), |redacted| redacted.text);
 
@@ -147,7 +147,7 @@ fn planted_secrets_go_and_nothing_else_changes() {
             assert!(!recorded.contains(secret.as_str()), "{round}: {secret} in {recorded}");
         }
         assert!(Tree::of(&recorded).is_ok(), "{round}: {recorded}");
-        assert_eq!(redactor.redact(&recorded), None, "{round}: {recorded}");
+        assert_eq!(redactor.redact(&recorded, Side::Server), None, "{round}: {recorded}");
 
         let hits = rules.find(&text);
         assert_eq!(hits.len(), writer.planted.len(), "{round}: {text}");
@@ -165,7 +165,7 @@ fn planted_secrets_go_and_nothing_else_changes() {
         assert_eq!(form(&rules, &recorded), form(&rules, &text), "{round}: {recorded}");
         assert_eq!(form(&rules, &recorded), form(&rules, &live), "{round}: {recorded}");
         let paths = |text: &str| {
-            let leaves = rules.treatments(&Tree::of(text).unwrap()).leaves;
+            let leaves = rules.treatments(&Tree::of(text).unwrap(), false).leaves;
             leaves.into_iter().map(|leaf| leaf.0).collect::<Vec<_>>()
         };
         assert_eq!(paths(&recorded), paths(&live), "{round}");

@@ -73,7 +73,13 @@ fn free_text() {
 #[test]
 fn text_that_is_no_message_is_free_text() {
     let mut redactor = redactor(&[]);
-    assert_eq!(redactor.redact("Authorization: Basic x").unwrap().text, "Authorization: REDACTED-1");
-    assert_eq!(redactor.redact(r#"{"token":"abc","x":"#).unwrap().text, r#"{"token":"REDACTED-2","x":"#);
-    assert_eq!(redactor.redact("hello"), None);
+    assert_eq!(
+        redactor.redact("Authorization: Basic x", Side::Server).unwrap().text,
+        "Authorization: REDACTED-1"
+    );
+    assert_eq!(
+        redactor.redact(r#"{"token":"abc","x":"#, Side::Server).unwrap().text,
+        r#"{"token":"REDACTED-2","x":"#
+    );
+    assert_eq!(redactor.redact("hello", Side::Server), None);
 }

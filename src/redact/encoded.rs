@@ -1,0 +1,171 @@
+//! Base64 in text: stretches that decode to text, at any alignment.
+
+use base64::Engine as _;
+use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use crate::jsonrpc::scan::Span;
+
+/// Shorter stretches are words: seventeen bytes of text.
+const SHORTEST: usize = 23;
+/// How much is decoded to see whether it is text at all.
+const HEAD: usize = 24;
+
+const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
+const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
+const URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, CONFIG);
+
+#[allow(clippy::indexing_slicing)] // Computed while compiling: out of bounds would not compile.
+const ALPHABET: [bool; 256] = {
+    let mut known = [false; 256];
+    let mut char = 0_u8;
+    while char < 128 {
+        known[char as usize] = char.is_ascii_alphanumeric() || matches!(char, b'+' | b'/' | b'-' | b'_');
+        char += 1;
+    }
+    known
+};
+
+fn in_alphabet(byte: u8) -> bool {
+    ALPHABET.get(usize::from(byte)) == Some(&true)
+}
+
+/// Whether a stretch of Base64 that looks like encoded text may stand in these bytes.
+pub(super) fn may_hold_text(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(span) = next(bytes, at) {
+        let stretch = bytes.get(span.start..span.end).unwrap_or_default();
+        if (0..4).any(|skip| stretch.get(skip..).is_some_and(begins_as_text)) {
+            return true;
+        }
+        at = span.end;
+    }
+    false
+}
+
+/// The stretches of Base64 in a text that decode to text: where each stands (padding included), and what it says.
+pub(super) fn texts(text: &str) -> Vec<(Span, String)> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(span) = next(bytes, at) {
+        at = span.end;
+        let stretch = span.of(text);
+        let decoded = (0..4).find_map(|skip| {
+            let inner = stretch.as_bytes().get(skip..).filter(|inner| begins_as_text(inner))?;
+            let decoded = String::from_utf8(decode(inner)?).ok()?;
+            is_text(&decoded).then_some(decoded)
+        });
+        let Some(decoded) = decoded else { continue };
+        let padding = bytes.get(span.end..).unwrap_or_default().iter().take(2);
+        let padding = padding.take_while(|byte| **byte == b'=').count();
+        found.push((Span::new(span.start, span.end + padding), decoded));
+    }
+    found
+}
+
+/// The next stretch that is long enough.
+fn next(bytes: &[u8], from: usize) -> Option<Span> {
+    // Whatever is long enough covers a whole window, and of words few do.
+    const WINDOW: usize = 8;
+    const STRIDE: usize = SHORTEST - WINDOW + 1;
+    let mut floor = from;
+    let mut at = from;
+    while let Some(window) = bytes.get(at..at + WINDOW) {
+        if !window.iter().fold(true, |all, byte| all & is_near(*byte)) {
+            at += STRIDE;
+            continue;
+        }
+        let front = bytes.get(floor..at)?;
+        let start = front.iter().rposition(|byte| !in_alphabet(*byte)).map_or(floor, |at| floor + at + 1);
+        let rest = bytes.get(at..)?;
+        let end = at + rest.iter().position(|byte| !in_alphabet(*byte)).unwrap_or(rest.len());
+        if end - start >= SHORTEST {
+            return Some(Span::new(start, end));
+        }
+        floor = end;
+        at = end + 1;
+    }
+    None
+}
+
+/// Whether a byte is of the alphabet, or a dot: that takes few instructions, for many bytes at once.
+#[allow(clippy::needless_bitwise_bool)] // Without branches the compiler looks at many bytes at once.
+fn is_near(byte: u8) -> bool {
+    ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'-') < 13) | (byte == b'+') | (byte == b'_')
+}
+
+fn begins_as_text(stretch: &[u8]) -> bool {
+    let head = stretch.get(..HEAD.min(stretch.len() / 4 * 4)).unwrap_or_default();
+    // Words, paths and hashes fail on the first bytes.
+    if !head.first_chunk::<8>().copied().is_some_and(first_bytes_are_text)
+        || head.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
+    {
+        return false;
+    }
+    let Some(decoded) = decode(head).filter(|decoded| decoded.len() >= 6) else { return false };
+    let valid = match std::str::from_utf8(&decoded) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(decoded.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or("\0")
+        }
+        Err(_) => return false,
+    };
+    is_text(valid)
+}
+
+/// Whether the six bytes that eight letters stand for can begin a text.
+fn first_bytes_are_text(letters: [u8; 8]) -> bool {
+    let sextet = |byte: u8| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' | b'-' => 62,
+        _ => 63,
+    };
+    let bits = letters.iter().fold(0_u64, |bits, byte| bits << 6 | u64::from(sextet(*byte)));
+    let [_, _, bytes @ ..] = bits.to_be_bytes();
+    let shown = |byte: &u8| (*byte >= b' ' && *byte != 0x7f) || matches!(byte, b'\n' | b'\r' | b'\t');
+    bytes.iter().all(shown)
+        && std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
+}
+
+fn is_text(text: &str) -> bool {
+    !text.chars().any(|char| char.is_control() && !matches!(char, '\n' | '\r' | '\t'))
+}
+
+fn decode(stretch: &[u8]) -> Option<Vec<u8>> {
+    // A single letter too many stands for no byte.
+    let whole = if stretch.len() % 4 == 1 { stretch.len() - 1 } else { stretch.len() };
+    let stretch = stretch.get(..whole)?;
+    let url = memchr::memchr2(b'-', b'_', stretch).is_some();
+    if url { URL.decode(stretch).ok() } else { PLAIN.decode(stretch).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_that_say_something_are_decoded() {
+        for (text, expected) in [
+            ("eyJwYXNzd29yZCI6ImFiYyJ9", Some(r#"{"password":"abc"}"#)),
+            ("data=eyJwYXNzd29yZCI6ImFiYyJ9.", Some(r#"{"password":"abc"}"#)),
+            ("xyeyJwYXNzd29yZCI6ImFiYyJ9", Some(r#"{"password":"abc"}"#)),
+            ("cGFzc3dvcmQ9aHVudGVyMj8/", Some("password=hunter2??")),
+            ("cGFzc3dvcmQ9aHVudGVyMj8_Pw==", Some("password=hunter2???")),
+            ("a b cGFzc3dvcmQ9aHVudGVyMj8_P c", Some("password=hunter2??")),
+            ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ", None),
+            ("normalizeToolResultImages", None),
+            ("/usr/local/lib/node_modules/package", None),
+            ("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", None),
+            ("short", None),
+        ] {
+            let found = texts(text);
+            assert_eq!(found.first().map(|found| found.1.as_str()), expected, "{text}");
+            assert!(expected.is_none() || may_hold_text(text.as_bytes()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What one look at a text knows: the rules, the values seen earlier, and who speaks.
+
+use std::collections::BTreeMap;
+
+use super::document::{Document, Found, Hit, New, Removal};
+use super::echo::Echoes;
+use super::encoded;
+use super::nested;
+use super::placeholder::is_placeholder;
+use super::prose;
+use super::rules::{PLACEHOLDER, Rules};
+use super::triggers::Triggers;
+use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::tree::Tree;
+
+/// What is looked for in a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Everything.
+    All,
+    /// Its value routes (a name, a URI, a cursor): credentials only.
+    Routing,
+}
+
+/// A look at texts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look<'a> {
+    pub(super) rules: &'a Rules,
+    /// Values that were found under their keys.
+    pub(super) echoes: Option<&'a Echoes>,
+    /// A client speaks: rules that are about servers do not count.
+    pub(super) client: bool,
+    /// The text was redacted: placeholders in it stand for what was there.
+    pub(super) placeholders: bool,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn of(rules: &'a Rules) -> Self {
+        Self { rules, echoes: None, client: false, placeholders: false }
+    }
+
+    /// Whether anything can be found in a message.
+    pub(super) fn message(&self, text: &str) -> bool {
+        self.placeholders || self.rules.prefilter().message(text) || self.may_hold(text)
+    }
+
+    /// Whether anything can be found in a string, given raw or decoded.
+    pub(super) fn string(&self, text: &str, scope: Scope) -> bool {
+        match scope {
+            Scope::All => self.placeholders || self.rules.prefilter().keys(text) || self.may_hold(text),
+            Scope::Routing => {
+                self.placeholders
+                    || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
+                    || self.rules.may_match(text, true)
+                    || (nested::is_url(text.trim_start_matches('"')) && self.rules.prefilter().keys(text))
+            }
+        }
+    }
+
+    /// Whether a name may hold something.
+    pub(super) fn name(&self, literal: &str) -> bool {
+        self.rules.may_match(literal, true)
+            || self.echoes.is_some_and(|echoes| echoes.may_be_in(literal.as_bytes()))
+    }
+
+    fn may_hold(&self, text: &str) -> bool {
+        // Where the filter of names was asked, it said no for escapes too.
+        self.rules.may_match(text, !self.rules.prefilter().sees_escapes())
+            || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
+            || (!self.rules.is_empty() && encoded::may_hold_text(text.as_bytes()))
+    }
+
+    /// What has to be replaced in a message.
+    pub(super) fn hits(&self, text: &str) -> Vec<Hit> {
+        if self.message(text) { self.all_hits(text) } else { Vec::new() }
+    }
+
+    /// The same for a message that is known to be worth it.
+    pub(super) fn all_hits(&self, text: &str) -> Vec<Hit> {
+        Tree::of(text).map_or_else(|_| Vec::new(), |tree| Document::message(self, &tree).hits())
+    }
+
+    /// What has to be replaced in free text.
+    pub(super) fn plain(&self, text: &str) -> Vec<Hit> {
+        let mut hits = nested::open(self, text, 0, "", Scope::All).hits;
+        hits.retain(|hit| !hit.stays);
+        hits
+    }
+
+    /// Adds what stands in a decoded string as such: named values, what rules over text match, Base64, echoes.
+    /// `structure` is what was opened already, in order; `None` when the text has its own syntax for names.
+    pub(super) fn parts(
+        &self,
+        text: &str,
+        structure: Option<&[Span]>,
+        level: usize,
+        path: &str,
+        scope: Scope,
+        found: &mut Found,
+    ) {
+        let mut parts = Parts { text, path, taken: BTreeMap::new(), list: Vec::new() };
+        // What was found in structure lies inside it.
+        match structure.filter(|structure| !structure.is_empty()) {
+            Some(structure) => parts.taken.extend(structure.iter().map(|span| (span.start, span.end))),
+            None => parts.taken.extend(found.hits.iter().map(|hit| (hit.span.start, hit.span.end))),
+        }
+        if self.placeholders {
+            for span in self.rules.placeholders(text) {
+                parts.add(PLACEHOLDER, span, span.of(text), true);
+            }
+        }
+        if let Some(structure) = structure
+            && scope == Scope::All
+            && self.rules.prefilter().plain(text)
+        {
+            for (rule, span, _) in prose::find(self.rules, text, structure) {
+                parts.add_value(self.rules, rule, span);
+            }
+        }
+        let triggers = if self.rules.has_hinted() { Triggers::of(text.as_bytes()) } else { Triggers::ALL };
+        let mut matches: Vec<(Span, usize)> = Vec::new();
+        for (rule, pattern) in self.rules.texts() {
+            if (self.client && pattern.server_only) || (scope == Scope::Routing && pattern.personal) {
+                continue;
+            }
+            let mut spans = Vec::new();
+            pattern.find(text, triggers, &mut spans);
+            matches.extend(spans.into_iter().map(|span| (span, rule)));
+        }
+        // The earliest first, then the widest, then the rule that comes first.
+        matches.sort_by_key(|(span, rule)| (span.start, std::cmp::Reverse(span.end), *rule));
+        for (span, rule) in matches {
+            parts.add_value(self.rules, rule, span);
+        }
+        if let Some(echoes) = self.echoes {
+            let mut spans = Vec::new();
+            echoes.find(text, &mut spans);
+            spans.sort_by_key(|(_, span, _)| (span.start, std::cmp::Reverse(span.end)));
+            for (rule, span, value) in spans {
+                parts.add(rule, span, &value, false);
+            }
+        }
+        if scope == Scope::All && level < nested::DEEPEST && !self.rules.is_empty() {
+            for (span, decoded) in encoded::texts(text) {
+                let inner = Look { placeholders: false, ..*self };
+                let mut hits = nested::open(&inner, &decoded, level + 1, path, scope).hits;
+                hits.retain(|hit| !hit.stays);
+                if let Some(hit) = hits.first() {
+                    parts.add(hit.rule, span, span.of(text), false);
+                }
+            }
+        }
+        parts.finish(found);
+    }
+}
+
+/// Parts of a string that were found, none of which overlaps another.
+struct Parts<'t> {
+    text: &'t str,
+    path: &'t str,
+    /// By start, where each ends; none overlaps another.
+    taken: BTreeMap<usize, usize>,
+    list: Vec<Hit>,
+}
+
+impl Parts<'_> {
+    fn add_value(&mut self, rules: &Rules, rule: usize, span: Span) {
+        let value = span.of(self.text);
+        let stays = value.is_empty() || is_placeholder(value) || rules.text(rule) == Some(value);
+        self.add(rule, span, value, stays);
+    }
+
+    /// Adds what is left of a find where others have not been; all of it has to go.
+    fn add(&mut self, rule: usize, span: Span, value: &str, stays: bool) {
+        let mut start = span.start;
+        let before = self.taken.range(..span.end).rev();
+        let mut over: Vec<Span> = before
+            .take_while(|(_, end)| **end > span.start)
+            .map(|(start, end)| Span::new(*start, *end))
+            .collect();
+        over.reverse();
+        let whole = over.is_empty();
+        over.push(Span::new(span.end, span.end));
+        for taken in over {
+            let rest = Span::new(start, taken.start.max(start));
+            start = start.max(taken.end);
+            // Punctuation between two finds tells nothing.
+            let told = rest.of(self.text).chars().any(char::is_alphanumeric);
+            if rest.is_empty() || !(whole || told) {
+                continue;
+            }
+            let value = if whole { value } else { rest.of(self.text) }.to_owned();
+            self.taken.insert(rest.start, rest.end);
+            self.list.push(Hit {
+                span: rest,
+                rule,
+                path: self.path.to_owned(),
+                value,
+                number: false,
+                encodings: Vec::new(),
+                part: true,
+                stays,
+            });
+        }
+    }
+
+    fn finish(self, found: &mut Found) {
+        if self.list.is_empty() {
+            return;
+        }
+        for hit in &self.list {
+            found.removals.push(Removal { span: hit.span, new: New::Part(hit.value.clone()) });
+        }
+        found.hits.extend(self.list);
+        found.hits.sort_by_key(|hit| hit.span);
+        found.removals.sort_by_key(|removal| removal.span);
+    }
+}

@@ -1,0 +1,263 @@
+//! Values that text names: `password=x`, `--api-key x`, `token: "x"`, lines that look like headers, and JSON that was
+//! cut off in the middle. Prose that only speaks of tokens is left alone.
+
+use super::placeholder::is_placeholder;
+use super::rules::Rules;
+use crate::jsonrpc::scan::Span;
+
+/// The named values of a text outside `inside` (in order), with the rule and the name.
+pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(usize, Span, &'t str)> {
+    let mut found = Vec::new();
+    let mut inside = inside.iter().peekable();
+    let mut at = 0;
+    while let Some(separator) = next_separator(text, at) {
+        at = separator + 1;
+        while inside.next_if(|span| span.end <= separator).is_some() {}
+        if let Some(document) = inside.peek().filter(|span| span.start < separator) {
+            at = document.end;
+            continue;
+        }
+        let Some(name) = name_before(text, separator) else { continue };
+        if rules.facts(name.span.of(text)).rule.is_none() {
+            continue;
+        }
+        let Some(value) = value_behind(text, &name, separator) else { continue };
+        let Some(rule) = rules.pair(name.span.of(text), value.of(text)) else { continue };
+        at = value.end.max(at);
+        found.push((rule, value, name.span.of(text)));
+    }
+    found
+}
+
+/// Whether a value says nothing, or is a placeholder.
+pub(super) fn is_harmless(value: &str) -> bool {
+    const WORDS: [&str; 24] = [
+        "",
+        "true",
+        "false",
+        "null",
+        "none",
+        "nil",
+        "undefined",
+        "string",
+        "str",
+        "number",
+        "int",
+        "integer",
+        "boolean",
+        "bool",
+        "any",
+        "bytes",
+        "object",
+        "required",
+        "optional",
+        "missing",
+        "invalid",
+        "expired",
+        "empty",
+        "secret",
+    ];
+    let bare = value.trim_end_matches([';', ',', '.', '?', ')']);
+    is_placeholder(value)
+        || is_placeholder(bare)
+        || WORDS.iter().any(|word| bare.eq_ignore_ascii_case(word))
+        || value.starts_with(['$', '<', '%'])
+        || value.starts_with("{{")
+        || bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-' | b'_'))
+        || is_expression(bare)
+}
+
+/// Whether a value is code that gets one: `os.environ[...]`, `self.token`, `getToken()`.
+fn is_expression(value: &str) -> bool {
+    let head = value.split(['(', '[']).next().unwrap_or("");
+    let parts: Vec<&str> = head.split('.').collect();
+    let names = !head.is_empty()
+        && parts.iter().all(|part| {
+            part.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+                && part.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+        });
+    let called = head.len() < value.len();
+    names
+        && (called
+            || (parts.len() > 1
+                && matches!(
+                    parts.first(),
+                    Some(
+                        &("self"
+                            | "this"
+                            | "os"
+                            | "process"
+                            | "env"
+                            | "config"
+                            | "settings"
+                            | "args"
+                            | "options"
+                            | "opts"
+                            | "request"
+                            | "req"
+                            | "ctx"
+                            | "data"
+                            | "user")
+                    )
+                )))
+}
+
+/// A name and how it is quoted.
+struct Named {
+    span: Span,
+    /// The quote, and the backslashes in front of it.
+    quote: Option<(u8, usize)>,
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
+/// The next `=`, `:`, or space behind an option, at or after `at`.
+fn next_separator(text: &str, at: usize) -> Option<usize> {
+    let rest = text.as_bytes().get(at..)?;
+    memchr::memchr3(b'=', b':', b' ', rest).map(|offset| at + offset)
+}
+
+/// The name in front of the separator at `at`, which may be in quotes, escaped ones where the text was cut out of
+/// JSON.
+fn name_before(text: &str, at: usize) -> Option<Named> {
+    // A name is short; looking no further keeps long texts linear.
+    const LONG: usize = 128;
+    let bytes = text.as_bytes();
+    let byte = |at: usize| bytes.get(at).copied();
+    // `password = x`, `"password" : "x"`: white space in front of the separator.
+    let mut end = at;
+    if byte(at) != Some(b' ') {
+        while end > 0 && at - end < 4 && byte(end - 1) == Some(b' ') {
+            end -= 1;
+        }
+    }
+    let mut quote = None;
+    if let Some(mark) = end.checked_sub(1).and_then(byte).filter(|byte| is_quote(*byte)) {
+        let front = bytes.get(..end - 1)?;
+        let slashes = front.iter().rev().take(64).take_while(|byte| **byte == b'\\').count();
+        end -= 1 + slashes;
+        quote = Some((mark, slashes));
+    }
+    let near = end.saturating_sub(LONG);
+    let front = bytes.get(near..end)?;
+    let start = front.iter().rposition(|byte| !is_name_byte(*byte)).map_or(near, |before| near + before + 1);
+    if start >= end {
+        return None;
+    }
+    // A blank in front of the separator is only that behind a name that stands alone or in quotes.
+    let spaced = end < at && quote.is_none() && byte(at) != Some(b'=');
+    (!spaced).then_some(Named { span: Span::new(start, end), quote })
+}
+
+/// The value behind the separator at `at`, when this looks like somebody naming a value.
+fn value_behind(text: &str, name: &Named, at: usize) -> Option<Span> {
+    let bytes = text.as_bytes();
+    let separator = *bytes.get(at)?;
+    let blanks = |from: usize| -> Option<usize> {
+        Some(bytes.get(from..)?.iter().take_while(|byte| **byte == b' ').count())
+    };
+    let mut start = at + 1;
+    match separator {
+        b' ' if !name.span.of(text).starts_with("--") => return None,
+        b' ' => {}
+        // `a == b`, `a => b`, `a := b`.
+        b'=' if matches!(bytes.get(start), Some(b'=' | b'>')) => return None,
+        b'=' => {
+            let space = blanks(start)?;
+            // `password = hunter2` in a settings file; `token = get()` is code.
+            start += space;
+        }
+        _ => start += blanks(start)?,
+    }
+    let rest = bytes.get(start..)?;
+    let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+    if let Some(quote) = rest.get(slashes).copied().filter(|byte| is_quote(*byte)) {
+        let inside = start + slashes + 1;
+        let value = text.get(inside..)?;
+        let end = quoted_end(value.as_bytes(), quote, slashes);
+        let value = value.get(..end)?;
+        let named = value.starts_with(['$', '<']) || value.starts_with("{{");
+        let hidden = value.bytes().all(|byte| matches!(byte, b'*' | b'.'));
+        return (!named && !hidden).then(|| Span::new(inside, inside + end));
+    }
+    let length = match (rest.first()?, separator) {
+        (b'{' | b'[' | b'(', _) | (b'-', b' ') => return None,
+        (_, b':') => header_len(bytes, name, rest)?,
+        _ => rest
+            .iter()
+            .position(|byte| byte.is_ascii_whitespace() || b",;&\"'`)}]\\".contains(byte))
+            .unwrap_or(rest.len()),
+    };
+    // With blanks around the sign it is a setting when the value ends the line; else it is prose about one.
+    if separator == b'=' && start > at + 1 {
+        let behind = text.get(start + length..)?.trim_start_matches([' ', '\t']);
+        if !(behind.is_empty() || behind.starts_with(['\n', '\r', ';', ',', '#', '\\'])) {
+            return None;
+        }
+    }
+    let value = text.get(start..start + length)?.trim_end();
+    (!is_harmless(value) || is_placeholder(value)).then(|| Span::new(start, start + value.len()))
+}
+
+/// Where a quoted value ends: at the next quote that is escaped no deeper, or with the text when that was cut off.
+fn quoted_end(value: &[u8], quote: u8, depth: usize) -> usize {
+    for at in memchr::memchr_iter(quote, value) {
+        let front = value.get(..at).unwrap_or_default();
+        let slashes = front.iter().rev().take_while(|byte| **byte == b'\\').count();
+        if slashes <= depth {
+            return at - slashes;
+        }
+        // An even number of backslashes in front of a bare quote is that many halves, and the quote ends.
+        if depth == 0 && slashes % 2 == 0 {
+            return at;
+        }
+    }
+    value.len()
+}
+
+/// How much of `rest` is the value of a header: the rest of its line, or of the quotes it stands in. In the middle
+/// of a line an unquoted `name: word` is prose, unless the word looks like no word.
+fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
+    const LONGEST_LEAD: usize = 32;
+    /// Looking no further before it is known to be a value keeps long texts linear.
+    const LONGEST_WORD: usize = 1024;
+    let line = || {
+        let line = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        // Line ends that are still escaped.
+        [&b"\\n"[..], b"\\r"].iter().fold(line, |line, escape| {
+            memchr::memmem::find(rest.get(..line).unwrap_or_default(), escape).unwrap_or(line)
+        })
+    };
+    let before = name.span.start.checked_sub(1).and_then(|before| bytes.get(before)).copied();
+    if let Some(quote) = before.filter(|byte| is_quote(*byte)) {
+        let own = name.quote.is_some_and(|(mark, _)| mark == quote);
+        let line = line();
+        return Some(if own { line } else { memchr::memchr(quote, rest.get(..line)?).unwrap_or(line) });
+    }
+    let near = name.span.start.saturating_sub(LONGEST_LEAD);
+    let lead = bytes.get(near..name.span.start)?;
+    let newline = lead.iter().rposition(|byte| *byte == b'\n');
+    let lead = match newline {
+        Some(newline) => Some(lead.get(newline + 1..)?),
+        None if near == 0 => Some(lead),
+        None => None,
+    };
+    let blank =
+        |lead: &[u8]| lead.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'<' | b'>' | b'*' | b'-' | b'#'));
+    if lead.is_some_and(blank) {
+        return Some(line());
+    }
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || b",;\"'`)}]".contains(byte);
+    let near = rest.get(..LONGEST_WORD.min(rest.len()))?;
+    let word = near.get(..near.iter().position(ends).unwrap_or(near.len()))?;
+    let told = word.len() >= 5
+        && word.iter().any(u8::is_ascii_digit)
+        && memchr::memmem::find(word, b"://").is_none();
+    told.then(|| rest.iter().position(ends).unwrap_or(rest.len()))
+}
+
+fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\'')
+}
