@@ -28,6 +28,7 @@ mod record_endings;
 mod record_files;
 mod record_http;
 mod record_http_bodies;
+mod record_http_connections;
 mod record_http_ends;
 mod record_http_streams;
 mod record_http_tls;

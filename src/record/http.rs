@@ -34,7 +34,7 @@ use super::recorder::{self, Kept, News, Note};
 use super::{Ending, Outcome, Reason, Sink};
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::http::client::{self, Upstream};
+use crate::http::client::{self, Lane, Upstream};
 use crate::http::guard::{Guard, is_loopback};
 use crate::http::server::{Limits, Server, Stopper};
 use crate::http::{Headers, headers};
@@ -270,12 +270,14 @@ impl Proxy {
             asked_for_authorization: AtomicBool::new(false),
         });
         let stopper = server.stopper();
-        let serving = Arc::clone(&shared);
-        let handler = Arc::new(move |request: crate::http::server::Request<'_>| {
-            exchange::handle(&serving, request);
+        let (connecting, serving) = (Arc::clone(&shared), Arc::clone(&shared));
+        let begin = Arc::new(move || connecting.upstream.lane());
+        let handler = Arc::new(move |lane: &Lane, request: crate::http::server::Request<'_>| {
+            exchange::handle(&serving, lane, request);
         });
-        let accepting =
-            thread::Builder::new().name("http-accept".to_owned()).spawn(move || server.run(&handler));
+        let accepting = thread::Builder::new()
+            .name("http-accept".to_owned())
+            .spawn(move || server.run_each(&begin, &handler));
         let reason = match accepting {
             Ok(_) => wait(&news, &shared, until),
             Err(error) => {

@@ -13,7 +13,7 @@ use super::facts::{self, Facts};
 use super::item::{End, Item};
 use super::rewrite;
 use crate::http::Headers;
-use crate::http::client::{Answer, Response, SendError};
+use crate::http::client::{Answer, Lane, Response, SendError};
 use crate::http::server::Request;
 use crate::http::sse::{Event, Parser};
 use crate::jsonrpc::message::{Shape, View};
@@ -48,7 +48,7 @@ impl Drop for Busy<'_> {
 }
 
 /// Answers a request.
-pub(super) fn handle(shared: &Shared, mut request: Request<'_>) {
+pub(super) fn handle(shared: &Shared, lane: &Lane, mut request: Request<'_>) {
     let _busy = Busy::new(shared);
     if let Err(forbidden) = shared.guard.check(request.target(), request.headers()) {
         return refuse(request, 403, forbidden.why());
@@ -62,7 +62,7 @@ pub(super) fn handle(shared: &Shared, mut request: Request<'_>) {
     };
     let has_body = !body.is_empty() || request.headers().get("content-length").is_some();
     let exchange = Exchange::begin(shared, &request, &target, &body);
-    exchange.serve(request, &target, has_body.then_some(body));
+    exchange.serve(lane, request, &target, has_body.then_some(body));
 }
 
 fn refuse(request: Request<'_>, status: u16, why: &str) {
@@ -173,8 +173,8 @@ impl<'a> Exchange<'a> {
         self.end(if left { End::ClientClosed } else { End::Cut });
     }
 
-    fn serve(mut self, request: Request<'_>, target: &str, body: Option<Vec<u8>>) {
-        let sending = self.shared.upstream.exchange();
+    fn serve(mut self, lane: &Lane, request: Request<'_>, target: &str, body: Option<Vec<u8>>) {
+        let sending = lane.exchange();
         let (cancel, left) = (sending.canceller(), Arc::clone(&self.left));
         // Where there is no room for a watch, a client that has left is seen by the next write.
         let _watch = request.watch(move || {
@@ -192,7 +192,7 @@ impl<'a> Exchange<'a> {
                 request.close();
             }
             // As it would be without us: the connection ends before an answer.
-            Err(SendError::Broken(_)) => {
+            Err(SendError::Broken(_) | SendError::Unreadable(_)) => {
                 self.broken();
                 request.close();
             }
@@ -224,7 +224,7 @@ impl<'a> Exchange<'a> {
     fn answer(&mut self, request: Request<'_>, response: Response) {
         self.shared.reached.store(true, Ordering::SeqCst);
         *self.unreachable() = None;
-        let readable = !response.is_encoded();
+        let readable = response.codings().is_empty();
         let Response { status, headers, length, body } = response;
         self.learn(status, &headers);
         // A server may send its clients on with the query that they came with, and that may hold a key.
@@ -305,6 +305,8 @@ impl<'a> Exchange<'a> {
             if held.is_empty() || outgoing.length == Some(held.len() as u64) {
                 self.record(facts, kept.body(), true);
                 drop(request.respond(outgoing.status, outgoing.headers, &held));
+                // Only a body that was read to its end leaves the connection for the next request.
+                let _ = body.read_ready(&mut buffer);
                 return;
             }
         }
