@@ -5,13 +5,17 @@
 //! byte of what it is about is passed on, and a client that leaves takes its request upstream along.
 
 mod address;
+mod body;
 mod book;
+mod coding;
 mod exchange;
 mod facts;
 mod item;
 mod rewrite;
 mod sink;
+mod stream;
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -131,6 +135,8 @@ struct Shared {
     /// Why the server cannot be reached, where that was its last state.
     unreachable: Mutex<Option<String>>,
     asked_for_authorization: AtomicBool,
+    /// What was said that is worth one word only.
+    said: Mutex<HashSet<String>>,
 }
 
 impl Shared {
@@ -147,6 +153,13 @@ impl Shared {
     /// Says something: at once, so that what is said later comes later.
     fn note(&self, text: &str) {
         (self.note)(text);
+    }
+
+    /// Says something that may go for many answers, the first time.
+    fn note_once(&self, text: &str) {
+        if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+            self.note(text);
+        }
     }
 
     fn touch(&self) {
@@ -268,6 +281,7 @@ impl Proxy {
             reached: AtomicBool::new(false),
             unreachable: Mutex::default(),
             asked_for_authorization: AtomicBool::new(false),
+            said: Mutex::default(),
         });
         let stopper = server.stopper();
         let (connecting, serving) = (Arc::clone(&shared), Arc::clone(&shared));

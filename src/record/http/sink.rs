@@ -60,13 +60,13 @@ impl Segment {
         // A standalone stream has no answer that could be complete, nor has a request that is answered elsewhere and
         // was not even accepted.
         let elsewhere = item.scope != item.exchange;
-        let incomplete = item.get || elsewhere || self.0.is_open(item.scope);
+        let incomplete = item.get || elsewhere || end == End::CutBody || self.0.is_open(item.scope);
         // A stream that was cut may go on in a further request.
         if item.whole && !elsewhere {
             self.0.forget(item.scope);
         }
         incomplete.then_some(match end {
-            End::Finished | End::Cut => "cut",
+            End::Finished | End::Cut | End::CutBody => "cut",
             End::ClientClosed => "client_closed",
             End::NotKept => "not_kept",
         })
