@@ -152,6 +152,35 @@ fn r035_http_with_sse_works_at_any_path() {
 }
 
 #[test]
+fn a_request_over_http_with_sse_that_was_open_when_the_recorder_was_ended_is_a_miss() {
+    let (upstream, tell) = old();
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/sse"), &["-q"]);
+    let mut stream = proxy.begin("GET", "/sse", STREAM);
+    tell.send(Some("event: endpoint\ndata: /messages?session_id=1\n\n")).unwrap();
+    stream.until("session_id=1\n\n");
+    assert_eq!(proxy.begin_post_to("/messages?session_id=1", "", CALL).answer().status, 202);
+    proxy.stop(0);
+    drop((stream, tell));
+    let kept = records(&sandbox, "c.json");
+    assert_eq!(
+        kept[4..],
+        [
+            r#"{"end":"recorder_ended","exchange":2,"from":"server","session":1}"#,
+            r#"{"end":"client_closed","exchange":1,"from":"server","session":1,"stream":"get"}"#,
+        ],
+        "{kept:?}"
+    );
+    let replay = sandbox.proxy_of(sandbox.mcpreel(["serve", "c.json", "--ready-file", "ready"]));
+    let mut stream = replay.begin("GET", "/sse", STREAM);
+    let got = stream.until("\n\n");
+    let path = got.split("data: ").nth(1).unwrap().trim();
+    assert_eq!(replay.begin_post_to(path, "", CALL).answer().status, 202);
+    stream.until("\"code\":-31002");
+    replay.stop(3);
+}
+
+#[test]
 fn a_stream_of_another_path_that_announces_nothing_is_nobodys_business() {
     let upstream = Upstream::start(|_, socket| {
         let body = "data: {\"private\":1}\n\nevent: endpoint\ndata: /late\n\n";

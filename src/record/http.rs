@@ -137,6 +137,8 @@ struct Shared {
     asked_for_authorization: AtomicBool,
     /// What was said that is worth one word only.
     said: Mutex<HashSet<String>>,
+    /// We are ending: it is not the clients that leave.
+    ending: AtomicBool,
 }
 
 impl Shared {
@@ -282,6 +284,7 @@ impl Proxy {
             unreachable: Mutex::default(),
             asked_for_authorization: AtomicBool::new(false),
             said: Mutex::default(),
+            ending: AtomicBool::new(false),
         });
         let stopper = server.stopper();
         let (connecting, serving) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -327,6 +330,7 @@ fn finish(
     endings: &Sender<Ending>,
     reason: Reason,
 ) -> Ended {
+    shared.ending.store(true, Ordering::SeqCst);
     stopper.stop(GRACE);
     // One place is free: this is the only ending.
     let _ = endings.try_send(Ending { reason, exit: None, stderr_tail: Vec::new(), captured: 0 });

@@ -75,6 +75,7 @@ pub(super) struct Line<'a> {
 #[derive(Debug, Default, Clone, Copy)]
 struct Open {
     times: usize,
+    exchange: u32,
     /// A listen is open for as long as the client is there; nobody waits for its answer.
     listens: bool,
 }
@@ -194,7 +195,7 @@ impl Writer {
         match (text, message) {
             (None, _) => self.push_rules(&rules),
             (_, Some((text, view))) => {
-                self.look(line.from, line.scope, text, &view);
+                self.look(line.from, (line.scope, line.exchange), text, &view);
                 let payload = in_one_line(view.whole.of(text));
                 let redacted = self.redactor.redact(&payload);
                 rules.extend(redacted.iter().flat_map(|redacted| redacted.rules.iter().cloned()));
@@ -273,7 +274,7 @@ impl Writer {
     /// Looks at a message that is not written.
     pub(super) fn follow(&mut self, from: From, scope: u32, body: &[u8]) {
         if let Some((text, view)) = std::str::from_utf8(body).ok().and_then(message_in) {
-            self.look(from, scope, text, &view);
+            self.look(from, (scope, scope), text, &view);
         }
     }
 
@@ -287,31 +288,47 @@ impl Writer {
         self.open.keys().any(|(other, _)| *other == scope)
     }
 
+    /// Whether what waits for an answer in a scope are listens, and only those.
+    pub(super) fn only_listens(&self, scope: u32) -> bool {
+        let mut open = self.open.iter().filter(|((other, _), _)| *other == scope).peekable();
+        open.peek().is_some() && open.all(|(_, open)| open.listens)
+    }
+
+    /// The exchanges of the requests that wait for their answer in a scope, listens left out.
+    pub(super) fn waiting(&self, scope: u32) -> Vec<u32> {
+        let open = self.open.iter().filter(|((other, _), open)| *other == scope && !open.listens);
+        let mut exchanges: Vec<u32> = open.map(|(_, open)| open.exchange).collect();
+        exchanges.sort_unstable();
+        exchanges.dedup();
+        exchanges
+    }
+
     /// Nothing more comes in a scope.
     pub(super) fn forget(&mut self, scope: u32) {
         self.open.retain(|(other, _), _| *other != scope);
         self.introductions.retain(|(other, _), _| *other != scope);
     }
 
-    /// Keeps count of open requests, and learns who the server is.
-    fn look(&mut self, from: From, scope: u32, text: &str, view: &View) {
+    /// In a place, a scope and an exchange, keeps count of open requests, and learns who the server is.
+    fn look(&mut self, from: From, place: (u32, u32), text: &str, view: &View) {
         if view.shape != Shape::Batch {
-            return self.look_at_one(from, scope, text, view);
+            return self.look_at_one(from, place, text, view);
         }
         for span in elements(text, view.whole).unwrap_or_default() {
             if let Ok(view) = View::at(text, span.start) {
-                self.look_at_one(from, scope, text, &view);
+                self.look_at_one(from, place, text, &view);
             }
         }
     }
 
-    fn look_at_one(&mut self, from: From, scope: u32, text: &str, view: &View) {
+    fn look_at_one(&mut self, from: From, (scope, exchange): (u32, u32), text: &str, view: &View) {
         let id = view.id.map_or("", |id| id.of(text));
         match (from, view.shape) {
             (From::Client, Shape::Request) => {
                 let method = view.method_name(text);
                 let open = self.open.entry((scope, id.to_owned())).or_default();
                 open.times += 1;
+                open.exchange = exchange;
                 open.listens = method == "subscriptions/listen";
                 if matches!(&*method, "initialize" | "server/discover") {
                     self.introductions.insert((scope, id.to_owned()), method == "initialize");

@@ -139,7 +139,7 @@ impl Exchange<'_> {
     fn left(&self, facts: &Facts) {
         if self.speaks() {
             self.record(facts, None, false);
-            self.end(End::ClientClosed);
+            self.end(self.gone());
         }
     }
 

@@ -177,9 +177,14 @@ impl<'a> Exchange<'a> {
         });
     }
 
+    /// What it means that the client is gone: where we are ending, it has not left, and nobody was answered.
+    pub(super) fn gone(&self) -> End {
+        if self.shared.ending.load(Ordering::SeqCst) { End::RecorderEnded } else { End::ClientClosed }
+    }
+
     /// What it means that the server has stopped in the middle.
     pub(super) fn broken(&self) -> End {
-        if self.left.load(Ordering::SeqCst) { End::ClientClosed } else { End::Cut }
+        if self.left.load(Ordering::SeqCst) { self.gone() } else { End::Cut }
     }
 
     fn serve(mut self, lane: &Lane, request: Request<'_>, body: Option<Vec<u8>>) {
@@ -203,7 +208,7 @@ impl<'a> Exchange<'a> {
                 self.answer(request, response);
             }
             Err(SendError::Cancelled) => {
-                self.end(End::ClientClosed);
+                self.end(self.gone());
                 request.close();
             }
             // As it would be without us: the connection ends before an answer.

@@ -16,6 +16,8 @@ pub(super) enum End {
     ClientClosed,
     /// The answer was too large to be kept, or in a coding that cannot be read.
     NotKept,
+    /// The recorder was ended.
+    RecorderEnded,
 }
 
 /// One record to be made, or the end of an exchange.
@@ -42,13 +44,14 @@ pub(super) struct Item<'a> {
 const GET: u8 = 1;
 const WHOLE: u8 = 2;
 const BODY: u8 = 4;
-const ENDS: [Option<End>; 6] = [
+const ENDS: [Option<End>; 7] = [
     None,
     Some(End::Finished),
     Some(End::Cut),
     Some(End::CutBody),
     Some(End::ClientClosed),
     Some(End::NotKept),
+    Some(End::RecorderEnded),
 ];
 
 impl<'a> Item<'a> {

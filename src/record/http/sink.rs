@@ -38,6 +38,18 @@ impl Segment {
             body: item.body,
         };
         if let Some(end) = item.end {
+            if item.get && end == End::RecorderEnded {
+                // On HTTP+SSE, their answers would have come on this stream.
+                for exchange in self.0.waiting(item.scope) {
+                    self.0.push(&Line {
+                        exchange,
+                        get: false,
+                        end: Some("recorder_ended"),
+                        body: None,
+                        ..line
+                    });
+                }
+            }
             line.end = self.end_of(&item, end);
             if line.end.is_some() {
                 self.0.push(&line);
@@ -61,13 +73,16 @@ impl Segment {
         // was not even accepted.
         let elsewhere = item.scope != item.exchange;
         let incomplete = item.get || elsewhere || end == End::CutBody || self.0.is_open(item.scope);
+        // What ends with its client anyway has missed nothing.
+        let lasting = item.get || self.0.only_listens(item.scope);
         // A stream that was cut may go on in a further request.
         if item.whole && !elsewhere {
             self.0.forget(item.scope);
         }
         incomplete.then_some(match end {
             End::Finished | End::Cut | End::CutBody => "cut",
-            End::ClientClosed => "client_closed",
+            End::RecorderEnded if !lasting => "recorder_ended",
+            End::ClientClosed | End::RecorderEnded => "client_closed",
             End::NotKept => "not_kept",
         })
     }

@@ -80,9 +80,7 @@ impl Exchange<'_> {
             self.record(&stream.facts.take(), None, false);
         }
         let unbounded = Outgoing { length: None, ..*outgoing };
-        let Ok(mut out) = unbounded.begin(request) else {
-            return self.close_stream(&stream, End::ClientClosed);
-        };
+        let Ok(mut out) = unbounded.begin(request) else { return self.close_stream(&stream, self.gone()) };
         let mut buffer = vec![0; BUFFER];
         loop {
             let piece = match body.read(&mut buffer) {
@@ -99,7 +97,7 @@ impl Exchange<'_> {
             };
             let bytes = self.pass(piece, &mut stream);
             if !bytes.is_empty() && out.send(&bytes).is_err() {
-                return self.close_stream(&stream, End::ClientClosed);
+                return self.close_stream(&stream, self.gone());
             }
         }
         self.close_stream(&stream, if stream.lost { End::NotKept } else { End::Finished });
