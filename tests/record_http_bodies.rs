@@ -164,3 +164,24 @@ fn r030_what_came_of_a_body_before_it_was_cut_is_kept() {
         assert!(!sandbox.read("c.json").contains("s3cret"));
     }
 }
+
+#[test]
+fn r037_challenges_are_redacted_like_any_text() {
+    let challenge = concat!(
+        r#"Bearer realm="x", access_token="SECRET1", error_description="token=SECRET2 is not known", "#,
+        r#"resource_metadata="https://u:SECRET3@h.example/.well-known/x?api_key=SECRET4&a=b""#
+    );
+    let upstream =
+        Upstream::saying(answer("401 Unauthorized", &format!("WWW-Authenticate: {challenge}\r\n"), ""));
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    assert_eq!(proxy.post("", &call("a")).header("www-authenticate"), Some(challenge));
+    proxy.stop(0);
+    let record = &records(&sandbox, "c.json")[1];
+    assert!(!record.contains("SECRET"), "{record}");
+    for plain in
+        [r#"Bearer realm=\"x\", access_token="#, "h.example/.well-known/x?api_key=", "a=b", "\"redacted\":["]
+    {
+        assert!(record.contains(plain), "{plain}: {record}");
+    }
+}

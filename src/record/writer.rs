@@ -1,6 +1,7 @@
 //! Writing captured messages into a segment: looked at, redacted, one line each. What is particular to a transport
 //! is in `segment.rs` (stdio) and in `http/`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +18,7 @@ use crate::cassette::record::push_millis;
 use crate::cassette::segments::{Claim, SegmentHead};
 use crate::cassette::{Head, Process, Server, Transport, clock, journal};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
-use crate::jsonrpc::scan::elements;
+use crate::jsonrpc::scan::{Members, elements};
 use crate::jsonrpc::{pretty, string};
 use crate::mcp;
 use crate::redact::{Redactor, Rules};
@@ -228,10 +229,41 @@ impl Writer {
         if http.is_empty() {
             return Vec::new();
         }
-        let redacted = self.redactor.redact(http);
+        let (http, mut rules) = self.redact_fields(http);
+        let redacted = self.redactor.redact(&http);
         self.lines.push_str(",\"http\":");
-        self.lines.push_str(redacted.as_ref().map_or(http, |redacted| &redacted.text));
-        redacted.map_or_else(Vec::new, |redacted| redacted.rules)
+        self.lines.push_str(redacted.as_ref().map_or(&*http, |redacted| &redacted.text));
+        rules.extend(redacted.into_iter().flat_map(|redacted| redacted.rules));
+        rules
+    }
+
+    /// The facts with values replaced in the values of header fields, which have a grammar of their own: parameters
+    /// (`name="value"`) and URLs.
+    fn redact_fields<'a>(&mut self, http: &'a str) -> (Cow<'a, str>, Vec<String>) {
+        let (mut out, mut done, mut rules) = (String::new(), 0, Vec::new());
+        let mut members = Members::of(http, 0);
+        while let Some(Ok(Some((_, value)))) = members.as_mut().map(Members::next) {
+            let literal = value.of(http);
+            if !literal.starts_with('"') {
+                continue;
+            }
+            let field = string::decode(literal);
+            let plain = self.redactor.redact_plain(&field);
+            let text = plain.as_ref().map_or(&*field, |plain| &plain.text);
+            let without = self.rules().redact_urls(text);
+            if without == field {
+                continue;
+            }
+            out.push_str(http.get(done..value.start).unwrap_or_default());
+            out.push_str(&string::encode(&without));
+            done = value.end;
+            rules.extend(plain.into_iter().flat_map(|plain| plain.rules));
+        }
+        if done == 0 {
+            return (Cow::Borrowed(http), rules);
+        }
+        out.push_str(http.get(done..).unwrap_or_default());
+        (Cow::Owned(out), rules)
     }
 
     fn push_rules(&mut self, rules: &[String]) {
@@ -397,7 +429,7 @@ fn message_in(line: &str) -> Option<(&str, View)> {
 }
 
 /// A line on stdio is one; a body over HTTP may be indented, and the segment has a line for each record.
-fn in_one_line(json: &str) -> std::borrow::Cow<'_, str> {
+fn in_one_line(json: &str) -> Cow<'_, str> {
     match memchr::memchr2(b'\n', b'\r', json.as_bytes()) {
         Some(_) => pretty::packed(json).into(),
         None => json.into(),

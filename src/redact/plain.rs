@@ -69,6 +69,29 @@ impl Rules {
         }
     }
 
+    /// The value of a header field with each URL in it as in [`Rules::redact_url`].
+    #[must_use]
+    pub fn redact_urls<'a>(&self, field: &'a str) -> Cow<'a, str> {
+        if !field.contains("://") {
+            return Cow::Borrowed(field);
+        }
+        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '<' | '>' | '=');
+        // A `=` ends a parameter's name only; behind the scheme it belongs to the URL.
+        let mut out = String::with_capacity(field.len());
+        let mut rest = field;
+        while let Some(scheme) = rest.find("://") {
+            let start = rest.get(..scheme).and_then(|front| front.rfind(ends)).map_or(0, |at| at + 1);
+            let behind = rest.get(scheme..).unwrap_or_default();
+            let length = behind.find(|c| ends(c) && c != '=').unwrap_or(behind.len());
+            let url = rest.get(start..scheme + length).unwrap_or_default();
+            out.push_str(rest.get(..start).unwrap_or_default());
+            out.push_str(&self.redact_url(url));
+            rest = rest.get(scheme + length..).unwrap_or_default();
+        }
+        out.push_str(rest);
+        Cow::Owned(out)
+    }
+
     /// Free text with values replaced: in JSON that stands in it, `K=V`, `--k v`, `k: "v"`, and lines that look like
     /// headers (`Authorization: ...`). Prose is left alone.
     #[must_use]

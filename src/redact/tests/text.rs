@@ -48,6 +48,26 @@ fn urls() {
 }
 
 #[test]
+fn urls_in_header_fields() {
+    for (given, expected) in [
+        (
+            r#"Bearer realm="x", resource_metadata="https://u:p@h/a?token=x&b=c", error="y""#,
+            r#"Bearer realm="x", resource_metadata="https://REDACTED@h/a?token=REDACTED&b=c", error="y""#,
+        ),
+        (
+            "<https://u@h/?api_key=x>; rel=next, http://h/",
+            "<https://REDACTED@h/?api_key=REDACTED>; rel=next, http://h/",
+        ),
+        ("resource_metadata=https://h/?token=x", "resource_metadata=https://h/?token=REDACTED"),
+        ("://", "://"),
+        ("no URL, token=x", "no URL, token=x"),
+    ] {
+        assert_eq!(rules(&[]).redact_urls(given), expected);
+        assert_eq!(rules(&[]).redact_urls(expected), expected);
+    }
+}
+
+#[test]
 fn free_text() {
     for (given, expected) in [
         ("Authorization: Bearer abc.def", "Authorization: REDACTED"),
