@@ -284,3 +284,28 @@ fn a_request_that_was_open_when_the_recorder_was_ended_is_a_miss_and_a_listen_is
     replay.post(CALL, &[]).fails(200, -31002);
     replay.end(3);
 }
+
+#[test]
+fn two_signals_in_a_row_are_one_wish() {
+    let upstream = Upstream::start(|request, socket| {
+        if request.text() == PING {
+            return socket.write_all(&json(PONG)).is_ok();
+        }
+        socket.write_all(SSE.as_bytes()).unwrap();
+        read_to_end(socket);
+        false
+    });
+    for signals in [[2, 15], [15, 15], [15, 2], [1, 15]] {
+        let sandbox = Sandbox::new();
+        let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &[]);
+        proxy.post("", PING);
+        // It holds up the end for a while, so that both signals come before it.
+        let mut stream = proxy.begin_post("", CALL);
+        stream.until("\r\n\r\n");
+        signals.iter().for_each(|signal| proxy.client.signal(*signal));
+        let said = proxy.client.end(0).stderr;
+        assert!(said.contains("recorded 5 messages into c.json"), "{said}");
+        assert!(!said.contains("killed"), "{said}");
+        assert_eq!(records(&sandbox, "c.json").len(), 5);
+    }
+}

@@ -35,7 +35,7 @@ use item::Item;
 
 use super::queue::{Pushed, Queue};
 use super::recorder::{self, Kept, News, Note};
-use super::{Ending, Outcome, Reason, Sink};
+use super::{Captured, Ending, Outcome, Reason, Sink};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::http::client::{self, Lane, Upstream};
@@ -48,6 +48,8 @@ use crate::stdio::{signals, tree};
 const TICK: Duration = Duration::from_millis(200);
 /// When it ends, running requests get so long to come to their own end.
 const GRACE: Duration = Duration::from_millis(150);
+/// A terminal signals a whole group and a supervisor once more; that is not yet impatience.
+const SAME_WISH: Duration = Duration::from_secs(1);
 /// The listener's limit is not ours to set: the server behind has its own, and answers by it.
 const LARGEST_BODY: u64 = 4 << 30;
 
@@ -115,7 +117,8 @@ pub struct Proxy {
 
 #[derive(Debug)]
 enum Event {
-    Signal(i32),
+    /// With the moment it came at.
+    Signal(i32, Instant),
     Recorder(News),
 }
 
@@ -249,7 +252,7 @@ impl Proxy {
     /// [`Error::Failed`] when the system refuses.
     pub fn catch_signals(&self) -> Result<()> {
         let signalled = self.events.0.clone();
-        signals::watch(move |signal| drop(signalled.send(Event::Signal(signal))))
+        signals::watch(move |signal| drop(signalled.send(Event::Signal(signal, Instant::now()))))
             .map(drop)
             .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))
     }
@@ -266,6 +269,8 @@ impl Proxy {
         let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let failed = |error: io::Error| Error::Failed(format!("cannot start recording: {error}"));
+        let written = Arc::new(AtomicU64::new(0));
+        let sink = Box::new(Counted { sink, written: Arc::clone(&written) });
         let recorder = recorder::start(Arc::clone(&queue), sink, Arc::clone(&note), endings, move |news| {
             let _ = tell.send(Event::Recorder(news));
         })
@@ -302,14 +307,48 @@ impl Proxy {
                 return Err(failed(error));
             }
         };
-        Ok(finish(&shared, &stopper, &news, recorder, &ending, reason))
+        Ok(finish(&shared, &stopper, &news, recorder, &ending, (reason, &written)))
+    }
+}
+
+/// Counts what is written, for whoever cannot wait for all of it.
+struct Counted {
+    sink: Box<dyn Sink>,
+    written: Arc<AtomicU64>,
+}
+
+impl Sink for Counted {
+    fn begun(&self) -> Instant {
+        self.sink.begun()
+    }
+
+    fn prepare(&mut self, batch: &[Captured<'_>]) {
+        self.sink.prepare(batch);
+    }
+
+    fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
+        self.sink.append(batch)?;
+        self.written.fetch_add(batch.len() as u64, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn follow(&mut self, batch: &[Captured<'_>]) {
+        self.sink.follow(batch);
+    }
+
+    fn ending(&mut self, end: &Ending) -> io::Result<()> {
+        self.sink.ending(end)
+    }
+
+    fn open_requests(&self) -> usize {
+        self.sink.open_requests()
     }
 }
 
 fn wait(news: &Receiver<Event>, shared: &Shared, until: &Until) -> Reason {
     loop {
         match news.recv_timeout(TICK) {
-            Ok(Event::Signal(signal)) => return Reason::Signal(signal),
+            Ok(Event::Signal(signal, _)) => return Reason::Signal(signal),
             Ok(Event::Recorder(_)) => {}
             Err(RecvTimeoutError::Timeout) => {
                 let idle = until.max_idle.is_some_and(|limit| shared.idle() >= limit);
@@ -328,25 +367,27 @@ fn finish(
     news: &Receiver<Event>,
     recorder: thread::JoinHandle<Kept>,
     endings: &Sender<Ending>,
-    reason: Reason,
+    (reason, written): (Reason, &AtomicU64),
 ) -> Ended {
+    let begun = Instant::now();
     shared.ending.store(true, Ordering::SeqCst);
     stopper.stop(GRACE);
     // One place is free: this is the only ending.
     let _ = endings.try_send(Ending { reason, exit: None, stderr_tail: Vec::new(), captured: 0 });
     shared.queue.close();
-    let written = loop {
+    let finished = loop {
         match news.recv() {
             Ok(Event::Recorder(News::Done)) | Err(_) => break true,
-            // Someone is in a hurry and the disk is not.
-            Ok(Event::Signal(_)) => break false,
-            Ok(Event::Recorder(_)) => {}
+            // Someone is in a hurry and the disk is not. Signals shortly one after the other are one wish.
+            Ok(Event::Signal(_, at)) if at.saturating_duration_since(begun) > SAME_WISH => break false,
+            Ok(Event::Signal(..) | Event::Recorder(_)) => {}
         }
     };
-    let kept = if written { recorder.join().ok() } else { None };
-    let kept = kept.unwrap_or_else(|| Kept {
-        captured: 0,
-        failed: Some("ended by a second signal before everything was written".to_owned()),
+    let kept = if finished { recorder.join().ok() } else { None };
+    let kept = kept.unwrap_or_else(|| {
+        let why = "ended by a second signal before everything was written";
+        shared.note(&format!("recording stopped: {why}"));
+        Kept { captured: written.load(Ordering::SeqCst), failed: Some(why.to_owned()) }
     });
     let unreachable = shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner).take();
     let unreachable = unreachable.filter(|_| !shared.reached.load(Ordering::SeqCst));
