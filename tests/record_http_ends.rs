@@ -207,8 +207,11 @@ fn open_streams_and_hanging_requests_do_not_hold_up_the_end() {
     // Clients that wait for us give a second or two.
     assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
     let kept = records(&sandbox, "c.json");
-    let ends = kept.iter().filter(|record| record.contains("\"end\":\"client_closed\"")).count();
-    assert_eq!((ends, kept.len()), (40, 20 * 3 + 20 * 2), "{kept:?}");
+    let ends = |end: &str| kept.iter().filter(|record| record.contains(end)).count();
+    // A stream ends with its client anyway; a request has missed its answer.
+    let streams_closed = ends(r#"{"end":"client_closed","exchange""#);
+    let requests_missed = ends(r#"{"end":"recorder_ended","exchange""#);
+    assert_eq!((streams_closed, requests_missed, kept.len()), (20, 20, 20 * 3 + 20 * 2), "{kept:?}");
     drop((streams, hanging));
 }
 
@@ -245,4 +248,64 @@ fn an_answer_too_large_to_be_kept_passes_and_the_cassette_says_that_it_is_missin
     let replay = sandbox.listen(["serve", "c.json", "--listen", "127.0.0.1:0"]);
     replay.post(CALL, &[]).fails(200, -31002);
     replay.end(3);
+}
+
+#[test]
+fn a_request_that_was_open_when_the_recorder_was_ended_is_a_miss_and_a_listen_is_still_open() {
+    let listen = crate::support::modern("7", "subscriptions/listen", "", "{}");
+    let upstream = Upstream::start(|request, socket| {
+        if request.text().contains("listen") {
+            socket.write_all(SSE.as_bytes()).unwrap();
+            socket.write_all(b"d\r\ndata: {\"a\":1\r\n").unwrap();
+        }
+        read_to_end(socket);
+        false
+    });
+    let sandbox = Sandbox::new();
+    let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &["-q"]);
+    let call = proxy.begin_post("", CALL);
+    upstream.next();
+    let mut listening =
+        proxy.begin_post("Mcp-Method: subscriptions/listen\r\nMcp-Protocol-Version: 2026-07-28\r\n", &listen);
+    listening.until("data: ");
+    proxy.stop(0);
+    let kept = records(&sandbox, "c.json");
+    let ends: Vec<&String> = kept.iter().filter(|record| record.contains("\"end\"")).collect();
+    assert!(
+        ends.iter().any(|end| *end == r#"{"end":"recorder_ended","exchange":1,"from":"server"}"#),
+        "{ends:?}"
+    );
+    assert!(
+        ends.iter().any(|end| *end == r#"{"end":"client_closed","exchange":2,"from":"server"}"#),
+        "{ends:?}"
+    );
+    drop((call, listening));
+    let replay = sandbox.listen(["serve", "c.json", "--listen", "127.0.0.1:0"]);
+    replay.post(CALL, &[]).fails(200, -31002);
+    replay.end(3);
+}
+
+#[test]
+fn two_signals_in_a_row_are_one_wish() {
+    let upstream = Upstream::start(|request, socket| {
+        if request.text() == PING {
+            return socket.write_all(&json(PONG)).is_ok();
+        }
+        socket.write_all(SSE.as_bytes()).unwrap();
+        read_to_end(socket);
+        false
+    });
+    for signals in [[2, 15], [15, 15], [15, 2], [1, 15]] {
+        let sandbox = Sandbox::new();
+        let proxy = sandbox.proxy("c.json", &upstream.url("/mcp"), &[]);
+        proxy.post("", PING);
+        // It holds up the end for a while, so that both signals come before it.
+        let mut stream = proxy.begin_post("", CALL);
+        stream.until("\r\n\r\n");
+        signals.iter().for_each(|signal| proxy.client.signal(*signal));
+        let said = proxy.client.end(0).stderr;
+        assert!(said.contains("recorded 5 messages into c.json"), "{said}");
+        assert!(!said.contains("killed"), "{said}");
+        assert_eq!(records(&sandbox, "c.json").len(), 5);
+    }
 }

@@ -307,7 +307,9 @@ impl Setup<'_> {
                 true
             }
             Ok(completion) => {
-                if let Some(warning) = completion.warning() {
+                // Whoever gave up has said so.
+                let told = outcome.recording_failed.is_some().then(std::process::id);
+                if let Some(warning) = completion.warning_besides(told.unwrap_or_default()) {
                     say(&format!("warning: {warning}"));
                 }
                 match &completion {

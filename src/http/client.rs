@@ -1,37 +1,41 @@
 //! The upstream side of a proxy: requests go out as they came in, answers come back as they are. Nothing is
 //! followed, retried, decoded or added.
 //!
+//! A connection to the server belongs to one client's connection, its [`Lane`]: it serves that client's later requests
+//! and ends with it. Shared among clients, an idle one that the server has just closed would cost a client an answer
+//! that it would have got by itself.
+//!
 //! An exchange must be breakable at any time, also while the upstream has not sent a head yet (a server may think
 //! for 15 s before it chooses between JSON and a stream, and a client that leaves then cancels). ureq can break off
-//! an agent only as a whole, so every running exchange has an agent to itself; agents whose exchange is over are
-//! kept with their open connections and serve the next one. There are as many as there were exchanges at once, and
-//! each makes its TLS handshake once.
+//! an agent only as a whole, so every lane has an agent of its own.
 
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use ureq::config::Config;
 use ureq::http::{Method, Request, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::WithoutBody;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector as _, DefaultConnector};
 use ureq::{Agent, BodyReader, RequestBuilder};
 
+pub use super::failure::SendError;
+
 use super::Headers;
+use super::failure::{Failure, is_lookup, is_unreachable};
 use super::guard::is_loopback;
-use super::handshake;
 use super::headers::is_sound;
+use super::patience::Patience;
 use crate::error::{Error, Result};
 
-/// Bytes of the head of an answer. Our listener takes as much of a request, which grows a little on its way: by the path
-/// and the fields of ours. The buffers must hold a head, and every open stream has two of each over TLS, all of it in
-/// memory.
-const LARGEST_HEAD: usize = 64 * 1024;
-/// Agents that are kept while nothing uses them.
-const IDLE: usize = 16;
+/// Bytes of the head of an answer: more than the clients of the usual languages take. The buffers must hold a head, and
+/// every open stream has two of each over TLS, all of it in memory.
+pub(super) const LARGEST_HEAD: usize = 72 << 10;
 
 /// How an upstream is reached.
 #[derive(Debug, Default, Clone)]
@@ -46,7 +50,7 @@ pub struct Options {
     pub connect: Option<Duration>,
 }
 
-/// A server to send requests to. Clones share its connections.
+/// A server to send requests to.
 #[derive(Debug, Clone)]
 pub struct Upstream(Arc<Inner>);
 
@@ -56,7 +60,6 @@ struct Inner {
     path: String,
     headers: Headers,
     config: Config,
-    idle: Mutex<Vec<Agent>>,
 }
 
 impl fmt::Debug for Inner {
@@ -68,32 +71,6 @@ impl fmt::Debug for Inner {
             .finish_non_exhaustive()
     }
 }
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub enum SendError {
-    /// The request cannot be written as it is: its method, target or a field. The client's fault.
-    Request(String),
-    /// No connection: the server has seen nothing of the request.
-    Unreachable(String),
-    /// The connection broke before the head of an answer came. The request may have been carried out.
-    Broken(String),
-    /// [`Cancel::cancel`] was called.
-    Cancelled,
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request(why) => write!(out, "the request cannot be sent on: {why}"),
-            Self::Unreachable(why) => write!(out, "the server cannot be reached: {why}"),
-            Self::Broken(why) => write!(out, "the server broke off: {why}"),
-            Self::Cancelled => out.write_str("the request was cancelled"),
-        }
-    }
-}
-
-impl std::error::Error for SendError {}
 
 impl Upstream {
     /// Prepares for the server at `url`; connects to nothing yet.
@@ -153,7 +130,6 @@ impl Upstream {
             path,
             headers: options.headers.clone(),
             config: config.build(),
-            idle: Mutex::default(),
         })))
     }
 
@@ -169,14 +145,49 @@ impl Upstream {
         &self.0.path
     }
 
+    /// The way to the server for one client's connection; connects to nothing yet.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        Lane { home: self.clone(), idle: Arc::default() }
+    }
+}
+
+/// The requests of one client's connection. They share a connection to the server as long as it stays open; a request
+/// that comes while another is under way gets one of its own.
+#[derive(Debug)]
+pub struct Lane {
+    home: Upstream,
+    idle: Arc<Mutex<Option<Line>>>,
+}
+
+impl Lane {
     /// Begins an exchange: it can be cancelled from here on.
     #[must_use]
     pub fn exchange(&self) -> Exchange {
-        let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let agent = idle.unwrap_or_else(|| self.0.config.new_agent());
-        let slot =
-            Slot { agent: Mutex::new(Some(agent)), cancelled: AtomicBool::new(false), home: self.clone() };
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let line = idle.unwrap_or_else(|| Line::new(&self.home.0.config));
+        let slot = Slot {
+            line: Mutex::new(Some(line)),
+            cancelled: AtomicBool::new(false),
+            home: self.home.clone(),
+            idle: Arc::downgrade(&self.idle),
+        };
         Exchange(Arc::new(slot))
+    }
+}
+
+/// An agent, which has one connection.
+#[derive(Debug, Clone)]
+struct Line {
+    agent: Agent,
+    patience: Patience,
+}
+
+impl Line {
+    fn new(config: &Config) -> Self {
+        let patience = Patience::default();
+        let connector = DefaultConnector::default().chain(patience.clone());
+        Self { agent: Agent::with_parts(config.clone(), connector, DefaultResolver::default()), patience }
     }
 }
 
@@ -204,23 +215,25 @@ fn read_roots(path: &Path) -> Result<RootCerts> {
 /// The agent of one exchange, until the exchange is over or cancelled.
 #[derive(Debug)]
 struct Slot {
-    agent: Mutex<Option<Agent>>,
+    line: Mutex<Option<Line>>,
     cancelled: AtomicBool,
     home: Upstream,
+    idle: Weak<Mutex<Option<Line>>>,
 }
 
 impl Slot {
-    fn take(&self) -> Option<Agent> {
-        self.agent.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take(&self) -> Option<Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives the agent back for the next exchange.
+    fn line(&self) -> Option<Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives the agent back for the next exchange of the lane.
     fn release(&self) {
-        if let Some(agent) = self.take() {
-            let mut idle = self.home.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < IDLE {
-                idle.push(agent);
-            }
+        if let (Some(line), Some(idle)) = (self.take(), self.idle.upgrade()) {
+            *idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
         }
     }
 }
@@ -234,8 +247,8 @@ impl Cancel {
     /// name and connecting are waited for.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::SeqCst);
-        if let Some(agent) = self.0.take() {
-            agent.shutdown();
+        if let Some(line) = self.0.take() {
+            line.agent.shutdown();
         }
     }
 
@@ -288,8 +301,11 @@ impl Exchange {
         body: Option<&[u8]>,
     ) -> std::result::Result<Response, SendError> {
         let home = &self.0.home.0;
-        let agent = self.0.agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let agent = agent.ok_or(SendError::Cancelled)?;
+        let Line { agent, .. } = self.0.line().ok_or(SendError::Cancelled)?;
+        // Behind the authority anything else would change where the request goes.
+        if !target.starts_with('/') {
+            return Err(SendError::Request("its target is not a path".to_owned()));
+        }
         let fields = passed_on(headers, &home.headers);
         let run = |authority: &str| -> std::result::Result<Response, Failure> {
             let uri = format!("{}://{authority}{target}", home.scheme);
@@ -352,7 +368,11 @@ impl Exchange {
             .iter()
             .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
             .collect();
-        let length = headers.text("content-length").and_then(|length| length.parse().ok());
+        // The chunks win over a length beside them (RFC 9112, section 6.3).
+        let length = match headers.lists("transfer-encoding", "chunked") {
+            true => None,
+            false => headers.text("content-length").and_then(|length| length.parse().ok()),
+        };
         headers.remove_hop_by_hop();
         let status = head.status.as_u16();
         if let Some(length) = length
@@ -360,7 +380,8 @@ impl Exchange {
         {
             headers.push("content-length", u64::to_string(&length));
         }
-        let body = Answer { reader: Some(body.into_reader()), slot: Arc::clone(&self.0) };
+        let patience = self.0.line().map(|line| line.patience);
+        let body = Answer { reader: Some(body.into_reader()), patience, slot: Arc::clone(&self.0) };
         Response { status, headers, length, body }
     }
 }
@@ -373,67 +394,6 @@ fn rarely_with_body(agent: &Agent, method: &str, uri: &str) -> Option<RequestBui
         "OPTIONS" => Some(agent.options(uri)),
         _ => None,
     }
-}
-
-enum Failure {
-    Request(ureq::http::Error),
-    Send(ureq::Error),
-}
-
-impl From<Failure> for SendError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Request(error) => Self::Request(error.to_string()),
-            Failure::Send(error) if is_unreachable(&error) => {
-                Self::Unreachable(handshake::explain(&error.to_string()))
-            }
-            Failure::Send(error @ (ureq::Error::BadUri(_) | ureq::Error::Http(_))) => {
-                Self::Request(error.to_string())
-            }
-            Failure::Send(error) => Self::Broken(error.to_string()),
-        }
-    }
-}
-
-/// Whether nothing of the request can have reached the server.
-fn is_unreachable(error: &ureq::Error) -> bool {
-    use io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    match error {
-        ureq::Error::HostNotFound
-        | ureq::Error::ConnectionFailed
-        | ureq::Error::InvalidProxyUrl
-        | ureq::Error::ConnectProxyFailed(_)
-        | ureq::Error::Tls(_)
-        | ureq::Error::Rustls(_)
-        | ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => true,
-        ureq::Error::Io(error) => {
-            matches!(
-                error.kind(),
-                ConnectionRefused | HostUnreachable | NetworkUnreachable | AddrNotAvailable
-            ) || is_tls(error)
-                || is_failed_lookup(error)
-        }
-        _ => false,
-    }
-}
-
-/// Whether the name has no address, or nobody could be asked for it.
-fn is_lookup(error: &ureq::Error) -> bool {
-    match error {
-        ureq::Error::HostNotFound => true,
-        ureq::Error::Io(error) => is_failed_lookup(error),
-        _ => false,
-    }
-}
-
-/// The standard library gives such an error neither a kind nor a number that could be asked for.
-fn is_failed_lookup(error: &io::Error) -> bool {
-    error.to_string().starts_with("failed to lookup address")
-}
-
-/// A failed handshake comes as an I/O error around one of rustls.
-fn is_tls(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::InvalidData
 }
 
 fn passed_on(headers: &Headers, injected: &Headers) -> Headers {
@@ -464,11 +424,17 @@ pub struct Response {
 }
 
 impl Response {
-    /// Whether the body is compressed although `identity` was asked for. It is passed on as it is, with its
-    /// `Content-Encoding`: the client can decode it as it would have without us, and we cannot read it.
+    /// The codings of the body, where it is compressed although `identity` was asked for. It is passed on as it is,
+    /// with its `Content-Encoding`: the client can decode it as it would have without us.
     #[must_use]
-    pub fn is_encoded(&self) -> bool {
-        self.headers.all("content-encoding").any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+    pub fn codings(&self) -> Vec<String> {
+        let fields = self.headers.all("content-encoding").map(String::from_utf8_lossy);
+        let words: Vec<String> = fields
+            .flat_map(|field| {
+                field.split(',').map(|word| word.trim().to_ascii_lowercase()).collect::<Vec<_>>()
+            })
+            .collect();
+        words.into_iter().filter(|word| !matches!(word.as_str(), "" | "identity")).collect()
     }
 }
 
@@ -477,6 +443,7 @@ impl Response {
 pub struct Answer {
     /// There until it is dropped.
     reader: Option<BodyReader<'static>>,
+    patience: Option<Patience>,
     slot: Arc<Slot>,
 }
 
@@ -491,6 +458,20 @@ impl Answer {
     #[must_use]
     pub fn canceller(&self) -> Cancel {
         Cancel(Arc::clone(&self.slot))
+    }
+
+    /// Reads what has come already, without waiting for more; `None` where that is nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for any read.
+    pub fn read_ready(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        let (Some(reader), Some(patience)) = (&mut self.reader, &self.patience) else { return Ok(None) };
+        match patience.without(|| reader.read(into)) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

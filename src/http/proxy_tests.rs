@@ -33,7 +33,7 @@ fn pass_on(upstream: &Upstream, mut request: Request<'_>) {
         Err(refusal) => return request.refuse(refusal),
     };
     let body = (!body.is_empty()).then_some(body);
-    let exchange = upstream.exchange();
+    let exchange = upstream.lane().exchange();
     let cancel = exchange.canceller();
     let _watch = request.watch(move || cancel.cancel()).unwrap();
     match exchange.send(request.method(), request.target(), request.headers(), body.as_deref()) {

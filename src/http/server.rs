@@ -209,12 +209,31 @@ impl Server {
     /// called for every request. A handler that does not answer, or panics before it does, makes a 500; one that
     /// panics in the middle of an answer cuts it.
     pub fn run(&self, handler: &Arc<impl Fn(Request<'_>) + Send + Sync + 'static>) {
+        self.run_each(
+            &Arc::new(|| ()),
+            &Arc::new({
+                let handler = Arc::clone(handler);
+                move |(): &(), request: Request<'_>| handler(request)
+            }),
+        );
+    }
+
+    /// As [`Server::run`], with something of its own for each connection, which goes when the connection does.
+    pub fn run_each<T: 'static>(
+        &self,
+        begin: &Arc<impl Fn() -> T + Send + Sync + 'static>,
+        handler: &Arc<impl Fn(&T, Request<'_>) + Send + Sync + 'static>,
+    ) {
         while let Some(connection) = self.accept() {
-            let handler = Arc::clone(handler);
+            let (begin, handler) = (Arc::clone(begin), Arc::clone(handler));
             let name = format!("http-{}", connection.number());
             let thread = thread::Builder::new().name(name).stack_size(self.shared.limits.stack);
             // Without a thread the connection is closed with what it owns.
-            if thread.spawn(move || connection.serve(&*handler)).is_err() {
+            let serve = move || {
+                let own = begin();
+                connection.serve(|request| handler(&own, request));
+            };
+            if thread.spawn(serve).is_err() {
                 thread::sleep(Duration::from_millis(20));
             }
         }

@@ -199,6 +199,14 @@ impl Parser {
         }
     }
 
+    /// Adds the event that is complete but for a LF that may follow its last CR. Clients act on it already. The LF, if
+    /// it comes, is the beginning of the next event's bytes.
+    pub fn release(&mut self, events: &mut Vec<Event>) {
+        if mem::take(&mut self.held) {
+            events.push(self.complete());
+        }
+    }
+
     /// Ends the stream.
     #[must_use]
     pub fn finish(mut self) -> Rest {

@@ -225,3 +225,28 @@ fn a_large_event_takes_linear_time() {
     }
     assert_eq!(events[0].raw().len(), stream.len());
 }
+
+#[test]
+fn an_event_that_is_released_before_its_lf_is_the_same_event() {
+    for line in ["\r\n", "\r", "\n"] {
+        let stream = format!("id: 1{line}data: a{line}{line}: b{line}data: c{line}{line}");
+        for size in 1..=stream.len() {
+            let (mut parser, mut events, mut whole) = (Parser::new(), Vec::new(), Vec::new());
+            for piece in stream.as_bytes().chunks(size) {
+                parser.push(piece, &mut events);
+                parser.release(&mut events);
+                // Nothing that a client has seen the end of is still waited for.
+                let mut again = Vec::new();
+                parser.release(&mut again);
+                assert!(again.is_empty());
+            }
+            let rest = parser.finish();
+            assert!(rest.event.is_none(), "{stream:?} {size}");
+            events.iter().for_each(|event| whole.extend_from_slice(event.raw()));
+            whole.extend_from_slice(&rest.tail);
+            assert_eq!(whole, stream.as_bytes());
+            let said: Vec<_> = events.iter().filter_map(|event| event.data()).collect();
+            assert_eq!(said, [b"a", b"c"], "{stream:?} {size}");
+        }
+    }
+}

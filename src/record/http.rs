@@ -5,13 +5,17 @@
 //! byte of what it is about is passed on, and a client that leaves takes its request upstream along.
 
 mod address;
+mod body;
 mod book;
+mod coding;
 mod exchange;
 mod facts;
 mod item;
 mod rewrite;
 mod sink;
+mod stream;
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,10 +35,10 @@ use item::Item;
 
 use super::queue::{Pushed, Queue};
 use super::recorder::{self, Kept, News, Note};
-use super::{Ending, Outcome, Reason, Sink};
+use super::{Captured, Ending, Outcome, Reason, Sink};
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::http::client::{self, Upstream};
+use crate::http::client::{self, Lane, Upstream};
 use crate::http::guard::{Guard, is_loopback};
 use crate::http::server::{Limits, Server, Stopper};
 use crate::http::{Headers, headers};
@@ -44,6 +48,8 @@ use crate::stdio::{signals, tree};
 const TICK: Duration = Duration::from_millis(200);
 /// When it ends, running requests get so long to come to their own end.
 const GRACE: Duration = Duration::from_millis(150);
+/// A terminal signals a whole group and a supervisor once more; that is not yet impatience.
+const SAME_WISH: Duration = Duration::from_secs(1);
 /// The listener's limit is not ours to set: the server behind has its own, and answers by it.
 const LARGEST_BODY: u64 = 4 << 30;
 
@@ -111,7 +117,8 @@ pub struct Proxy {
 
 #[derive(Debug)]
 enum Event {
-    Signal(i32),
+    /// With the moment it came at.
+    Signal(i32, Instant),
     Recorder(News),
 }
 
@@ -131,6 +138,10 @@ struct Shared {
     /// Why the server cannot be reached, where that was its last state.
     unreachable: Mutex<Option<String>>,
     asked_for_authorization: AtomicBool,
+    /// What was said that is worth one word only.
+    said: Mutex<HashSet<String>>,
+    /// We are ending: it is not the clients that leave.
+    ending: AtomicBool,
 }
 
 impl Shared {
@@ -147,6 +158,13 @@ impl Shared {
     /// Says something: at once, so that what is said later comes later.
     fn note(&self, text: &str) {
         (self.note)(text);
+    }
+
+    /// Says something that may go for many answers, the first time.
+    fn note_once(&self, text: &str) {
+        if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+            self.note(text);
+        }
     }
 
     fn touch(&self) {
@@ -234,7 +252,7 @@ impl Proxy {
     /// [`Error::Failed`] when the system refuses.
     pub fn catch_signals(&self) -> Result<()> {
         let signalled = self.events.0.clone();
-        signals::watch(move |signal| drop(signalled.send(Event::Signal(signal))))
+        signals::watch(move |signal| drop(signalled.send(Event::Signal(signal, Instant::now()))))
             .map(drop)
             .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))
     }
@@ -251,6 +269,8 @@ impl Proxy {
         let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let failed = |error: io::Error| Error::Failed(format!("cannot start recording: {error}"));
+        let written = Arc::new(AtomicU64::new(0));
+        let sink = Box::new(Counted { sink, written: Arc::clone(&written) });
         let recorder = recorder::start(Arc::clone(&queue), sink, Arc::clone(&note), endings, move |news| {
             let _ = tell.send(Event::Recorder(news));
         })
@@ -268,14 +288,18 @@ impl Proxy {
             reached: AtomicBool::new(false),
             unreachable: Mutex::default(),
             asked_for_authorization: AtomicBool::new(false),
+            said: Mutex::default(),
+            ending: AtomicBool::new(false),
         });
         let stopper = server.stopper();
-        let serving = Arc::clone(&shared);
-        let handler = Arc::new(move |request: crate::http::server::Request<'_>| {
-            exchange::handle(&serving, request);
+        let (connecting, serving) = (Arc::clone(&shared), Arc::clone(&shared));
+        let begin = Arc::new(move || connecting.upstream.lane());
+        let handler = Arc::new(move |lane: &Lane, request: crate::http::server::Request<'_>| {
+            exchange::handle(&serving, lane, request);
         });
-        let accepting =
-            thread::Builder::new().name("http-accept".to_owned()).spawn(move || server.run(&handler));
+        let accepting = thread::Builder::new()
+            .name("http-accept".to_owned())
+            .spawn(move || server.run_each(&begin, &handler));
         let reason = match accepting {
             Ok(_) => wait(&news, &shared, until),
             Err(error) => {
@@ -283,14 +307,48 @@ impl Proxy {
                 return Err(failed(error));
             }
         };
-        Ok(finish(&shared, &stopper, &news, recorder, &ending, reason))
+        Ok(finish(&shared, &stopper, &news, recorder, &ending, (reason, &written)))
+    }
+}
+
+/// Counts what is written, for whoever cannot wait for all of it.
+struct Counted {
+    sink: Box<dyn Sink>,
+    written: Arc<AtomicU64>,
+}
+
+impl Sink for Counted {
+    fn begun(&self) -> Instant {
+        self.sink.begun()
+    }
+
+    fn prepare(&mut self, batch: &[Captured<'_>]) {
+        self.sink.prepare(batch);
+    }
+
+    fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
+        self.sink.append(batch)?;
+        self.written.fetch_add(batch.len() as u64, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn follow(&mut self, batch: &[Captured<'_>]) {
+        self.sink.follow(batch);
+    }
+
+    fn ending(&mut self, end: &Ending) -> io::Result<()> {
+        self.sink.ending(end)
+    }
+
+    fn open_requests(&self) -> usize {
+        self.sink.open_requests()
     }
 }
 
 fn wait(news: &Receiver<Event>, shared: &Shared, until: &Until) -> Reason {
     loop {
         match news.recv_timeout(TICK) {
-            Ok(Event::Signal(signal)) => return Reason::Signal(signal),
+            Ok(Event::Signal(signal, _)) => return Reason::Signal(signal),
             Ok(Event::Recorder(_)) => {}
             Err(RecvTimeoutError::Timeout) => {
                 let idle = until.max_idle.is_some_and(|limit| shared.idle() >= limit);
@@ -309,24 +367,27 @@ fn finish(
     news: &Receiver<Event>,
     recorder: thread::JoinHandle<Kept>,
     endings: &Sender<Ending>,
-    reason: Reason,
+    (reason, written): (Reason, &AtomicU64),
 ) -> Ended {
+    let begun = Instant::now();
+    shared.ending.store(true, Ordering::SeqCst);
     stopper.stop(GRACE);
     // One place is free: this is the only ending.
     let _ = endings.try_send(Ending { reason, exit: None, stderr_tail: Vec::new(), captured: 0 });
     shared.queue.close();
-    let written = loop {
+    let finished = loop {
         match news.recv() {
             Ok(Event::Recorder(News::Done)) | Err(_) => break true,
-            // Someone is in a hurry and the disk is not.
-            Ok(Event::Signal(_)) => break false,
-            Ok(Event::Recorder(_)) => {}
+            // Someone is in a hurry and the disk is not. Signals shortly one after the other are one wish.
+            Ok(Event::Signal(_, at)) if at.saturating_duration_since(begun) > SAME_WISH => break false,
+            Ok(Event::Signal(..) | Event::Recorder(_)) => {}
         }
     };
-    let kept = if written { recorder.join().ok() } else { None };
-    let kept = kept.unwrap_or_else(|| Kept {
-        captured: 0,
-        failed: Some("ended by a second signal before everything was written".to_owned()),
+    let kept = if finished { recorder.join().ok() } else { None };
+    let kept = kept.unwrap_or_else(|| {
+        let why = "ended by a second signal before everything was written";
+        shared.note(&format!("recording stopped: {why}"));
+        Kept { captured: written.load(Ordering::SeqCst), failed: Some(why.to_owned()) }
     });
     let unreachable = shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner).take();
     let unreachable = unreachable.filter(|_| !shared.reached.load(Ordering::SeqCst));

@@ -1,6 +1,7 @@
 //! Writing captured messages into a segment: looked at, redacted, one line each. What is particular to a transport
 //! is in `segment.rs` (stdio) and in `http/`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +18,7 @@ use crate::cassette::record::push_millis;
 use crate::cassette::segments::{Claim, SegmentHead};
 use crate::cassette::{Head, Process, Server, Transport, clock, journal};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
-use crate::jsonrpc::scan::elements;
+use crate::jsonrpc::scan::{Members, elements};
 use crate::jsonrpc::{pretty, string};
 use crate::mcp;
 use crate::redact::{Redactor, Rules, Side};
@@ -75,6 +76,7 @@ pub(super) struct Line<'a> {
 #[derive(Debug, Default, Clone, Copy)]
 struct Open {
     times: usize,
+    exchange: u32,
     /// A listen is open for as long as the client is there; nobody waits for its answer.
     listens: bool,
 }
@@ -198,7 +200,7 @@ impl Writer {
         match (text, message) {
             (None, _) => self.push_rules(&rules),
             (_, Some((text, view))) => {
-                self.look(line.from, line.scope, text, &view);
+                self.look(line.from, (line.scope, line.exchange), text, &view);
                 let payload = in_one_line(view.whole.of(text));
                 let redacted = self.redactor.redact(&payload, side);
                 rules.extend(redacted.iter().flat_map(|redacted| redacted.rules.iter().cloned()));
@@ -231,10 +233,36 @@ impl Writer {
         if http.is_empty() {
             return Vec::new();
         }
-        let redacted = self.redactor.redact(http, side);
+        let (http, mut rules) = self.redact_fields(http, side);
+        let redacted = self.redactor.redact(&http, side);
         self.lines.push_str(",\"http\":");
-        self.lines.push_str(redacted.as_ref().map_or(http, |redacted| &redacted.text));
-        redacted.map_or_else(Vec::new, |redacted| redacted.rules)
+        self.lines.push_str(redacted.as_ref().map_or(&*http, |redacted| &redacted.text));
+        rules.extend(redacted.into_iter().flat_map(|redacted| redacted.rules));
+        rules
+    }
+
+    /// The facts with values replaced in the values of header fields, which have a grammar of their own: parameters
+    /// (`name="value"`) and URLs.
+    fn redact_fields<'a>(&mut self, http: &'a str, side: Side) -> (Cow<'a, str>, Vec<String>) {
+        let (mut out, mut done, mut rules) = (String::new(), 0, Vec::new());
+        let mut members = Members::of(http, 0);
+        while let Some(Ok(Some((_, value)))) = members.as_mut().map(Members::next) {
+            let literal = value.of(http);
+            if !literal.starts_with('"') {
+                continue;
+            }
+            let field = string::decode(literal);
+            let Some(redacted) = self.redactor.redact_plain(&field, side) else { continue };
+            out.push_str(http.get(done..value.start).unwrap_or_default());
+            out.push_str(&string::encode(&redacted.text));
+            done = value.end;
+            rules.extend(redacted.rules);
+        }
+        if done == 0 {
+            return (Cow::Borrowed(http), rules);
+        }
+        out.push_str(http.get(done..).unwrap_or_default());
+        (Cow::Owned(out), rules)
     }
 
     fn push_rules(&mut self, rules: &[String]) {
@@ -279,7 +307,7 @@ impl Writer {
     /// Looks at a message that is not written.
     pub(super) fn follow(&mut self, from: From, scope: u32, body: &[u8]) {
         if let Some((text, view)) = std::str::from_utf8(body).ok().and_then(message_in) {
-            self.look(from, scope, text, &view);
+            self.look(from, (scope, scope), text, &view);
         }
     }
 
@@ -293,31 +321,47 @@ impl Writer {
         self.open.keys().any(|(other, _)| *other == scope)
     }
 
+    /// Whether what waits for an answer in a scope are listens, and only those.
+    pub(super) fn only_listens(&self, scope: u32) -> bool {
+        let mut open = self.open.iter().filter(|((other, _), _)| *other == scope).peekable();
+        open.peek().is_some() && open.all(|(_, open)| open.listens)
+    }
+
+    /// The exchanges of the requests that wait for their answer in a scope, listens left out.
+    pub(super) fn waiting(&self, scope: u32) -> Vec<u32> {
+        let open = self.open.iter().filter(|((other, _), open)| *other == scope && !open.listens);
+        let mut exchanges: Vec<u32> = open.map(|(_, open)| open.exchange).collect();
+        exchanges.sort_unstable();
+        exchanges.dedup();
+        exchanges
+    }
+
     /// Nothing more comes in a scope.
     pub(super) fn forget(&mut self, scope: u32) {
         self.open.retain(|(other, _), _| *other != scope);
         self.introductions.retain(|(other, _), _| *other != scope);
     }
 
-    /// Keeps count of open requests, and learns who the server is.
-    fn look(&mut self, from: From, scope: u32, text: &str, view: &View) {
+    /// In a place, a scope and an exchange, keeps count of open requests, and learns who the server is.
+    fn look(&mut self, from: From, place: (u32, u32), text: &str, view: &View) {
         if view.shape != Shape::Batch {
-            return self.look_at_one(from, scope, text, view);
+            return self.look_at_one(from, place, text, view);
         }
         for span in elements(text, view.whole).unwrap_or_default() {
             if let Ok(view) = View::at(text, span.start) {
-                self.look_at_one(from, scope, text, &view);
+                self.look_at_one(from, place, text, &view);
             }
         }
     }
 
-    fn look_at_one(&mut self, from: From, scope: u32, text: &str, view: &View) {
+    fn look_at_one(&mut self, from: From, (scope, exchange): (u32, u32), text: &str, view: &View) {
         let id = view.id.map_or("", |id| id.of(text));
         match (from, view.shape) {
             (From::Client, Shape::Request) => {
                 let method = view.method_name(text);
                 let open = self.open.entry((scope, id.to_owned())).or_default();
                 open.times += 1;
+                open.exchange = exchange;
                 open.listens = method == "subscriptions/listen";
                 if matches!(&*method, "initialize" | "server/discover") {
                     self.introductions.insert((scope, id.to_owned()), method == "initialize");
@@ -386,7 +430,7 @@ fn message_in(line: &str) -> Option<(&str, View)> {
 }
 
 /// A line on stdio is one; a body over HTTP may be indented, and the segment has a line for each record.
-fn in_one_line(json: &str) -> std::borrow::Cow<'_, str> {
+fn in_one_line(json: &str) -> Cow<'_, str> {
     match memchr::memchr2(b'\n', b'\r', json.as_bytes()) {
         Some(_) => pretty::packed(json).into(),
         None => json.into(),

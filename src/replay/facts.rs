@@ -33,8 +33,10 @@ pub enum End {
     ClientClosed,
     /// Nothing came for too long.
     Timeout,
-    /// It was too large to be kept.
+    /// It was too large to be kept, or could not be read.
     NotKept,
+    /// The recorder was ended before.
+    RecorderEnded,
 }
 
 /// What was recorded of one HTTP answer.
@@ -152,6 +154,7 @@ impl Wire {
                 Some("client_closed") => Some(End::ClientClosed),
                 Some("timeout") => Some(End::Timeout),
                 Some("not_kept") => Some(End::NotKept),
+                Some("recorder_ended") => Some(End::RecorderEnded),
                 _ => facts.end,
             };
         }
@@ -200,8 +203,8 @@ impl Wire {
             (Some(End::ClientClosed | End::Timeout), _) => Outcome::Open,
             (None, Kind::Json | Kind::Sse) if torn => Outcome::Lost,
             (None, Kind::Sse) if listens => Outcome::Open,
-            // Not kept, or the recorder was killed: it would have written how the stream ended.
-            (Some(End::NotKept), _) | (None, Kind::Sse) => Outcome::Lost,
+            // Not kept, or the recorder was ended or killed: it would have written how the stream ended.
+            (Some(End::NotKept | End::RecorderEnded), _) | (None, Kind::Sse) => Outcome::Lost,
             (None, _) => Outcome::Bare,
         }
     }

@@ -47,9 +47,16 @@ impl Completion {
     /// What people should know of it, if anything.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
+        self.warning_besides(0)
+    }
+
+    /// The same without what is said of one process, which has told of its end itself.
+    #[must_use]
+    pub fn warning_besides(&self, pid: u32) -> Option<String> {
         match self {
             Self::Merged { segments, .. } => {
-                let killed: Vec<u32> = segments.iter().filter(|s| s.killed).map(|s| s.pid).collect();
+                let killed = segments.iter().filter(|segment| segment.killed && segment.pid != pid);
+                let killed: Vec<u32> = killed.map(|segment| segment.pid).collect();
                 (!killed.is_empty()).then(|| {
                     format!(
                         "{} was killed while recording; its last moments may be missing",

@@ -123,6 +123,7 @@ fn both(url: &str) -> Result<Vec<Heard>> {
 /// Posts the messages one after the other.
 fn talk(url: &str, session: &[&str]) -> Result<Vec<Heard>> {
     let upstream = Upstream::new(url, &Options::default())?;
+    let lane = upstream.lane();
     let mut id: Option<Vec<u8>> = None;
     let mut heard = Vec::new();
     for message in session {
@@ -131,7 +132,7 @@ fn talk(url: &str, session: &[&str]) -> Result<Vec<Heard>> {
             fields.push("Mcp-Session-Id", id.clone());
             fields.push("MCP-Protocol-Version", "2025-11-25");
         }
-        let sent = upstream.exchange().send("POST", upstream.path(), &fields, Some(message.as_bytes()));
+        let sent = lane.exchange().send("POST", upstream.path(), &fields, Some(message.as_bytes()));
         let mut answer = sent.map_err(|error| broken(&error))?;
         id = answer.headers.get(headers::SESSION).map(<[u8]>::to_vec).or(id);
         let mut body = Vec::new();

@@ -38,7 +38,8 @@ fn is_bodiless(status: u16) -> bool {
 
 /// The status line and the fields, without the blank line. Checks all before a byte is sent.
 fn head(status: u16, headers: &Headers) -> io::Result<Vec<u8>> {
-    if !(200..=599).contains(&status) {
+    // Unusual ones are for the client to make sense of.
+    if !(200..=999).contains(&status) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a final status code"));
     }
     let mut out = Vec::with_capacity(512);

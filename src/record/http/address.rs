@@ -186,8 +186,9 @@ impl Mapping {
         same.then(|| format!("http://{host}{}{path}", self.prefix))
     }
 
-    /// The path and query behind an address of the server: absolute, or relative to its root.
-    pub(super) fn target_of(&self, url: &str) -> Option<String> {
+    /// The path and query behind an address of the server: absolute, relative to its root, or to the `base` that the
+    /// answer with it came from.
+    pub(super) fn target_of(&self, url: &str, base: &str) -> Option<String> {
         let path = match url.split_once("://") {
             Some((scheme, rest)) => {
                 let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -200,8 +201,8 @@ impl Mapping {
         if path.starts_with('/') {
             return Some(path.to_owned());
         }
-        // Relative to the endpoint's folder.
-        let folder = self.address.path.rfind('/').map_or("", |at| self.address.path.get(..at).unwrap_or(""));
+        let base = base.split('?').next().unwrap_or_default();
+        let folder = base.rfind('/').and_then(|at| base.get(..at)).unwrap_or_default();
         Some(format!("{folder}/{path}"))
     }
 }
@@ -258,7 +259,7 @@ mod tests {
             ("m?s=1", Some("/v1/m?s=1")),
             ("https://other/m", None),
         ] {
-            assert_eq!(plain.target_of(url).as_deref(), target, "{url}");
+            assert_eq!(plain.target_of(url, "/v1/mcp?a=/b").as_deref(), target, "{url}");
         }
 
         let secret = Mapping::new(Address::parse("http://h:80/mcp?key=k").unwrap(), true).unwrap();

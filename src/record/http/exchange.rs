@@ -1,7 +1,5 @@
 //! One request and all that comes back on it.
 
-use std::borrow::Cow;
-use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{MutexGuard, PoisonError};
@@ -9,24 +7,24 @@ use std::sync::{MutexGuard, PoisonError};
 use super::super::From;
 use super::Shared;
 use super::book::Place;
+use super::coding::Reader;
 use super::facts::{self, Facts};
 use super::item::{End, Item};
 use super::rewrite;
 use crate::http::Headers;
-use crate::http::client::{Answer, Response, SendError};
+use crate::http::client::{Answer, Lane, Response, SendError};
 use crate::http::server::Request;
-use crate::http::sse::{Event, Parser};
 use crate::jsonrpc::message::{Shape, View};
 use crate::jsonrpc::string;
 
 /// One read from the server.
-const BUFFER: usize = 16 << 10;
+pub(super) const BUFFER: usize = 16 << 10;
 /// A larger answer is passed on and not kept, which the cassette says.
-const LARGEST_KEPT: usize = 256 << 20;
+pub(super) const LARGEST_KEPT: usize = 256 << 20;
 /// A larger text that is not JSON, such as a page about an error, is not kept.
 const LARGEST_TEXT: usize = 64 << 10;
 /// Larger metadata is passed on as it is.
-const LARGEST_METADATA: u64 = 1 << 20;
+pub(super) const LARGEST_METADATA: u64 = 1 << 20;
 /// The error of a request that got no answer since the server is not there. Never in a cassette.
 const UNREACHABLE: i32 = -31004;
 
@@ -48,10 +46,14 @@ impl Drop for Busy<'_> {
 }
 
 /// Answers a request.
-pub(super) fn handle(shared: &Shared, mut request: Request<'_>) {
+pub(super) fn handle(shared: &Shared, lane: &Lane, mut request: Request<'_>) {
     let _busy = Busy::new(shared);
     if let Err(forbidden) = shared.guard.check(request.target(), request.headers()) {
         return refuse(request, 403, forbidden.why());
+    }
+    // `*` is about the server as a whole, and behind an authority it would not even be that (RFC 9112, section 3.2.4).
+    if !request.target().starts_with('/') {
+        return refuse(request, 400, "the target of a request is to be a path");
     }
     let Some(target) = shared.mapping.upstream(request.target()) else {
         return refuse(request, 404, "not found; the URL that mcpreel told has a path");
@@ -62,7 +64,7 @@ pub(super) fn handle(shared: &Shared, mut request: Request<'_>) {
     };
     let has_body = !body.is_empty() || request.headers().get("content-length").is_some();
     let exchange = Exchange::begin(shared, &request, &target, &body);
-    exchange.serve(request, &target, has_body.then_some(body));
+    exchange.serve(lane, request, has_body.then_some(body));
 }
 
 fn refuse(request: Request<'_>, status: u16, why: &str) {
@@ -70,19 +72,24 @@ fn refuse(request: Request<'_>, status: u16, why: &str) {
     let _ = request.respond(status, &headers, format!("{why}\n").as_bytes());
 }
 
-struct Exchange<'a> {
-    shared: &'a Shared,
+pub(super) struct Exchange<'a> {
+    pub(super) shared: &'a Shared,
     /// Under which name the client came.
-    host: String,
-    place: Place,
-    number: u32,
-    session: u32,
+    pub(super) host: String,
+    /// The target at the server.
+    pub(super) target: String,
+    pub(super) place: Place,
+    pub(super) number: u32,
+    pub(super) session: u32,
     scope: u32,
-    get: bool,
+    /// It is a standalone stream.
+    pub(super) get: bool,
+    /// The stream of a GET may announce where to send requests.
+    pub(super) may_announce: bool,
     /// A session id that was not known when the request came.
     unknown: Option<Vec<u8>>,
     /// The client can come back for the rest.
-    resumable: bool,
+    pub(super) resumable: bool,
     left: Arc<AtomicBool>,
 }
 
@@ -109,11 +116,13 @@ impl<'a> Exchange<'a> {
         let exchange = Self {
             shared,
             host: headers.text("host").unwrap_or_default().to_owned(),
+            target: target.to_owned(),
             place,
             number,
             session,
             scope,
             get: speaks && method == "GET" && resumed.is_none_or(|seen| seen.get),
+            may_announce: method == "GET" && resumed.is_none(),
             unknown: id.filter(|_| speaks && known.is_none()).map(<[u8]>::to_vec),
             resumable: resumed.is_some(),
             left: Arc::default(),
@@ -140,12 +149,13 @@ impl<'a> Exchange<'a> {
         exchange
     }
 
-    fn speaks(&self) -> bool {
+    /// Whether its bodies are messages.
+    pub(super) fn speaks(&self) -> bool {
         !matches!(self.place, Place::Metadata | Place::Other)
     }
 
     /// Queues a record of the server.
-    fn record(&self, facts: &Facts, body: Option<&[u8]>, whole: bool) {
+    pub(super) fn record(&self, facts: &Facts, body: Option<&[u8]>, whole: bool) {
         self.shared.push(&Item {
             scope: self.scope,
             get: self.get,
@@ -157,7 +167,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Queues how it ended.
-    fn end(&self, end: End) {
+    pub(super) fn end(&self, end: End) {
         self.shared.push(&Item {
             scope: self.scope,
             get: self.get,
@@ -167,34 +177,48 @@ impl<'a> Exchange<'a> {
         });
     }
 
-    /// The end of an exchange whose server has stopped in the middle.
-    fn broken(&self) {
-        let left = self.left.load(Ordering::SeqCst);
-        self.end(if left { End::ClientClosed } else { End::Cut });
+    /// What it means that the client is gone: where we are ending, it has not left, and nobody was answered.
+    pub(super) fn gone(&self) -> End {
+        if self.shared.ending.load(Ordering::SeqCst) { End::RecorderEnded } else { End::ClientClosed }
     }
 
-    fn serve(mut self, request: Request<'_>, target: &str, body: Option<Vec<u8>>) {
-        let sending = self.shared.upstream.exchange();
+    /// What it means that the server has stopped in the middle.
+    pub(super) fn broken(&self) -> End {
+        if self.left.load(Ordering::SeqCst) { self.gone() } else { End::Cut }
+    }
+
+    fn serve(mut self, lane: &Lane, request: Request<'_>, body: Option<Vec<u8>>) {
+        let sending = lane.exchange();
         let (cancel, left) = (sending.canceller(), Arc::clone(&self.left));
         // Where there is no room for a watch, a client that has left is seen by the next write.
         let _watch = request.watch(move || {
             left.store(true, Ordering::SeqCst);
             cancel.cancel();
         });
-        match sending.send(request.method(), target, request.headers(), body.as_deref()) {
+        match sending.send(request.method(), &self.target, request.headers(), body.as_deref()) {
+            Ok(response) if response.status < 200 => {
+                // It speaks something else from here on, so nobody may use the connection again.
+                response.body.canceller().cancel();
+                let why = format!("the server changes the protocol (status {})", response.status);
+                self.unusable(request, &why, body.as_deref());
+            }
             Ok(response) => {
                 // A stream may stay open for hours.
                 drop(body);
                 self.answer(request, response);
             }
             Err(SendError::Cancelled) => {
-                self.end(End::ClientClosed);
+                self.end(self.gone());
                 request.close();
             }
             // As it would be without us: the connection ends before an answer.
             Err(SendError::Broken(_)) => {
-                self.broken();
+                self.end(self.broken());
                 request.close();
+            }
+            Err(SendError::Unreadable(why)) => {
+                let why = format!("the head of the server's answer cannot be read: {why}");
+                self.unusable(request, &why, body.as_deref());
             }
             Err(SendError::Unreachable(why)) => {
                 self.end(End::Cut);
@@ -207,6 +231,19 @@ impl<'a> Exchange<'a> {
                 decline(request, 400, "this request cannot be passed on", body.as_deref());
             }
         }
+    }
+
+    /// The server has said something that cannot be passed on.
+    fn unusable(&self, request: Request<'_>, why: &str, body: Option<&[u8]>) {
+        self.reached();
+        self.end(End::Cut);
+        self.shared.note_once(why);
+        decline(request, 502, why, body);
+    }
+
+    fn reached(&self) {
+        self.shared.reached.store(true, Ordering::SeqCst);
+        *self.unreachable() = None;
     }
 
     fn tell_unreachable(&self, why: &str) {
@@ -222,9 +259,8 @@ impl<'a> Exchange<'a> {
     }
 
     fn answer(&mut self, request: Request<'_>, response: Response) {
-        self.shared.reached.store(true, Ordering::SeqCst);
-        *self.unreachable() = None;
-        let readable = !response.is_encoded();
+        self.reached();
+        let codings = response.codings();
         let Response { status, headers, length, body } = response;
         self.learn(status, &headers);
         // A server may send its clients on with the query that they came with, and that may hold a key.
@@ -234,22 +270,33 @@ impl<'a> Exchange<'a> {
         let kind = facts::kind(&headers);
         let outgoing = Outgoing { status, headers: &local, length };
         let short = length.is_none_or(|length| length < LARGEST_METADATA);
-        if self.place == Place::Metadata && status == 200 && readable && short {
-            self.metadata(request, &outgoing, body, &facts);
-        } else if self.speaks() && readable && kind.as_deref() == Some("sse") {
+        let body = Coming { answer: body, reader: Reader::of(&codings), coding: codings.join(", ") };
+        if self.place == Place::Metadata && status == 200 && codings.is_empty() && short {
+            self.metadata(request, &outgoing, body.answer, &facts);
+        } else if kind.as_deref() == Some("sse") {
             self.stream(request, &outgoing, body, facts);
         } else {
             // A refused stream is none.
             self.get = false;
             let keeps = match kind.as_deref() {
-                // Who may not come in gets a page or an error of the authorization, and some servers put a word of
-                // confirmation under a 202: no answers to the request.
-                _ if !readable || !self.speaks() || matches!(status, 202 | 401 | 403) => 0,
+                // Who is asked to sign in gets an error of the authorization.
+                _ if !self.speaks() || status == 401 => 0,
                 Some("json") => LARGEST_KEPT,
+                // Some servers put a word of confirmation under a 202, and who may not come in gets a page: no answers
+                // to the request.
+                _ if matches!(status, 202 | 403) => 0,
                 _ => LARGEST_TEXT,
             };
             self.whole(request, &outgoing, body, &facts, keeps);
         }
+    }
+
+    /// Tells of a body that was passed on unread.
+    pub(super) fn tell_coding(&self, coding: &str) {
+        self.shared.note_once(&format!(
+            "an answer in the content coding {coding} cannot be read: it was passed on and is not in the cassette; a replay \
+             of its request is a miss"
+        ));
     }
 
     /// Takes from the head of an answer what later requests refer to.
@@ -262,13 +309,14 @@ impl<'a> Exchange<'a> {
                 self.session = shared.book().session(id);
             }
             let moved = headers.text("location").filter(|_| (300..400).contains(&status));
-            if let Some(target) = moved.and_then(|location| shared.mapping.target_of(location)) {
+            if let Some(target) = moved.and_then(|location| shared.mapping.target_of(location, &self.target))
+            {
                 shared.book().moved(&target);
             }
         }
         let challenge = headers.text("www-authenticate");
         let named = challenge.and_then(rewrite::metadata_in).map(|(_, url)| url);
-        if let Some(target) = named.and_then(|url| shared.mapping.target_of(url)) {
+        if let Some(target) = named.and_then(|url| shared.mapping.target_of(url, &self.target)) {
             shared.book().metadata(&target);
         }
         if status == 401 && !shared.asked_for_authorization.swap(true, Ordering::SeqCst) {
@@ -278,202 +326,28 @@ impl<'a> Exchange<'a> {
             );
         }
     }
+}
 
-    /// An answer with one body.
-    fn whole(
-        &self,
-        request: Request<'_>,
-        outgoing: &Outgoing<'_>,
-        mut body: Answer,
-        facts: &Facts,
-        keeps: usize,
-    ) {
-        let mut buffer = vec![0; BUFFER];
-        let mut kept = Kept { bytes: Vec::new(), limit: keeps };
-        let mut held = Vec::new();
-        // A body of known length comes with its head or soon after, and mostly goes out with it in one piece.
-        if outgoing.length.is_some() {
-            match body.read(&mut buffer) {
-                Ok(length) => held.extend_from_slice(buffer.get(..length).unwrap_or_default()),
-                Err(_) => {
-                    self.record(facts, None, false);
-                    self.broken();
-                    return drop(outgoing.begin(request));
-                }
-            }
-            kept.add(&held);
-            if held.is_empty() || outgoing.length == Some(held.len() as u64) {
-                self.record(facts, kept.body(), true);
-                drop(request.respond(outgoing.status, outgoing.headers, &held));
-                return;
-            }
-        }
-        let Ok(mut out) = outgoing.begin(request) else {
-            self.record(facts, None, false);
-            return self.end(End::ClientClosed);
-        };
-        loop {
-            match body.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(length) => {
-                    let bytes = buffer.get(..length).unwrap_or_default();
-                    kept.add(bytes);
-                    // The last piece goes out after the record is queued, so one is always held back.
-                    if !held.is_empty() && out.send(&held).is_err() {
-                        self.record(facts, None, false);
-                        return self.end(End::ClientClosed);
-                    }
-                    held.clear();
-                    held.extend_from_slice(bytes);
-                }
-                Err(_) => {
-                    self.record(facts, None, false);
-                    self.broken();
-                    // Dropped unfinished, it cuts the client off as we were.
-                    return drop(out.send(&held));
-                }
-            }
-        }
-        if kept.limit == 0 && keeps == LARGEST_KEPT {
-            self.record(facts, None, false);
-            self.end(End::NotKept);
-            self.shared.note(&format!(
-                "an answer of more than {} MiB was passed on and is not in the cassette; a replay of its request is a miss",
-                LARGEST_KEPT >> 20
-            ));
-        } else {
-            self.record(facts, kept.body(), true);
-        }
-        if held.is_empty() || out.send(&held).is_ok() {
-            let _ = out.finish();
-        }
-    }
-
-    /// A description that names the server as the resource.
-    fn metadata(&self, request: Request<'_>, outgoing: &Outgoing<'_>, body: Answer, facts: &Facts) {
-        let mut text = Vec::new();
-        let mut body = body.take(LARGEST_METADATA);
-        if body.read_to_end(&mut text).is_err() || text.len() as u64 == LARGEST_METADATA {
-            self.record(facts, None, true);
-            return request.close();
-        }
-        let local = rewrite::metadata(&text, &self.shared.mapping, &self.host);
-        self.record(facts, None, true);
-        drop(request.respond(outgoing.status, outgoing.headers, local.as_deref().unwrap_or(&text)));
-    }
-
-    /// A stream of events, each passed on as soon as it is complete.
-    fn stream(&mut self, request: Request<'_>, outgoing: &Outgoing<'_>, mut body: Answer, mut facts: Facts) {
-        // A standalone stream may be silent for as long as it is there.
-        if self.get {
-            self.record(&facts.take(), None, false);
-        }
-        let unbounded = Outgoing { length: None, ..*outgoing };
-        let Ok(mut out) = unbounded.begin(request) else {
-            self.close_stream(&facts, End::ClientClosed);
-            return;
-        };
-        let (mut parser, mut events) = (Parser::new(), Vec::new());
-        let mut buffer = vec![0; BUFFER];
-        loop {
-            match body.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(length) => parser.push(buffer.get(..length).unwrap_or_default(), &mut events),
-                Err(_) => {
-                    let left = self.left.load(Ordering::SeqCst);
-                    self.close_stream(&facts, if left { End::ClientClosed } else { End::Cut });
-                    // Half an event came through without us, too. Dropped unfinished, it cuts the client off.
-                    return drop(out.send(parser.pending()));
-                }
-            }
-            for event in events.drain(..) {
-                if out.send(&self.event(&event, &mut facts)).is_err() {
-                    self.close_stream(&facts, End::ClientClosed);
-                    return;
-                }
-            }
-        }
-        let rest = parser.finish();
-        let last = rest.event.map(|event| self.event(&event, &mut facts).into_owned()).unwrap_or_default();
-        self.close_stream(&facts, End::Finished);
-        if [&last, &rest.tail].iter().all(|bytes| bytes.is_empty() || out.send(bytes).is_ok()) {
-            let _ = out.finish();
-        }
-    }
-
-    fn close_stream(&self, facts: &Facts, end: End) {
-        if !facts.as_str().is_empty() {
-            self.record(facts, None, false);
-        }
-        self.end(end);
-        if self.get {
-            self.shared.book().withdraw(self.number);
-        }
-    }
-
-    /// Queues an event, and gives the bytes to be passed on.
-    fn event<'e>(&mut self, event: &'e Event, facts: &mut Facts) -> Cow<'e, [u8]> {
-        let raw = Cow::Borrowed(event.raw());
-        let data = event.data().filter(|data| !data.is_empty());
-        if event.kind() == b"endpoint" && self.get {
-            return data.and_then(|data| self.announced(event, data)).map_or(raw, Cow::Owned);
-        }
-        let id = event.id().filter(|id| !id.is_empty());
-        let ordinal = id.map(|id| self.shared.book().event(self.session, self.number, self.get, id));
-        self.resumable |= ordinal.is_some();
-        if data.is_none() && ordinal.is_none() && event.retry().is_none() {
-            return raw;
-        }
-        let mut facts = facts.take();
-        for (name, value) in [("event", ordinal.map(u64::from)), ("retry", event.retry())] {
-            if let Some(value) = value {
-                facts.number(name, value);
-            }
-        }
-        // Clients act on messages only; what a server calls otherwise has no place in a cassette.
-        self.record(&facts, data.filter(|_| event.kind() == b"message"), false);
-        raw
-    }
-
-    /// HTTP+SSE (2024-11-05): the stream says where to send requests, and a session begins.
-    fn announced(&mut self, event: &Event, endpoint: &[u8]) -> Option<Vec<u8>> {
-        let target = self.shared.mapping.target_of(std::str::from_utf8(endpoint).ok()?)?;
-        self.session = self.shared.book().announce(&target, self.number);
-        rewrite::endpoint(event.raw(), endpoint, &self.shared.mapping, &self.host)
-    }
+/// The body of an answer on its way from the server.
+pub(super) struct Coming {
+    pub(super) answer: Answer,
+    /// Reads it for the cassette; `None`: it is in a coding that cannot be read here.
+    pub(super) reader: Option<Reader>,
+    /// The name of the coding.
+    pub(super) coding: String,
 }
 
 /// The head of an answer on its way to the client.
 #[derive(Clone, Copy)]
-struct Outgoing<'h> {
-    status: u16,
-    headers: &'h Headers,
-    length: Option<u64>,
+pub(super) struct Outgoing<'h> {
+    pub(super) status: u16,
+    pub(super) headers: &'h Headers,
+    pub(super) length: Option<u64>,
 }
 
 impl Outgoing<'_> {
-    fn begin<'c>(&self, request: Request<'c>) -> std::io::Result<crate::http::server::Stream<'c>> {
+    pub(super) fn begin<'c>(&self, request: Request<'c>) -> std::io::Result<crate::http::server::Stream<'c>> {
         request.into_writer(self.status, self.headers, self.length)
-    }
-}
-
-/// A copy of a body, up to a limit.
-struct Kept {
-    bytes: Vec<u8>,
-    limit: usize,
-}
-
-impl Kept {
-    fn add(&mut self, bytes: &[u8]) {
-        if self.bytes.len() + bytes.len() <= self.limit {
-            self.bytes.extend_from_slice(bytes);
-        } else {
-            (self.bytes, self.limit) = (Vec::new(), 0);
-        }
-    }
-
-    fn body(&self) -> Option<&[u8]> {
-        (!self.bytes.is_empty()).then_some(&self.bytes)
     }
 }
 

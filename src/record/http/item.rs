@@ -10,10 +10,14 @@ pub(super) enum End {
     Finished,
     /// The server broke off, or never answered.
     Cut,
+    /// The server broke off in the middle of a body, of which there is a record.
+    CutBody,
     /// The client left.
     ClientClosed,
-    /// The answer was too large to be kept.
+    /// The answer was too large to be kept, or in a coding that cannot be read.
     NotKept,
+    /// The recorder was ended.
+    RecorderEnded,
 }
 
 /// One record to be made, or the end of an exchange.
@@ -40,8 +44,15 @@ pub(super) struct Item<'a> {
 const GET: u8 = 1;
 const WHOLE: u8 = 2;
 const BODY: u8 = 4;
-const ENDS: [Option<End>; 5] =
-    [None, Some(End::Finished), Some(End::Cut), Some(End::ClientClosed), Some(End::NotKept)];
+const ENDS: [Option<End>; 7] = [
+    None,
+    Some(End::Finished),
+    Some(End::Cut),
+    Some(End::CutBody),
+    Some(End::ClientClosed),
+    Some(End::NotKept),
+    Some(End::RecorderEnded),
+];
 
 impl<'a> Item<'a> {
     /// An item about an exchange that answers itself.

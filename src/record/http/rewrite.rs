@@ -56,7 +56,17 @@ pub(super) fn metadata(body: &[u8], mapping: &Mapping, host: &str) -> Option<Vec
 /// The bytes of an `endpoint` event with the endpoint made local. `None`: they may stay as they are.
 pub(super) fn endpoint(raw: &[u8], data: &[u8], mapping: &Mapping, host: &str) -> Option<Vec<u8>> {
     let local = mapping.localize(std::str::from_utf8(data).ok()?, host)?;
-    let at = memchr::memmem::find(raw, data)?;
+    // A comment in front may say the same.
+    let in_field = |at: &usize| {
+        raw.get(..*at).is_some_and(|front| {
+            [&b"data:"[..], b"data: "].iter().any(|name| {
+                front
+                    .strip_suffix(*name)
+                    .is_some_and(|line| line.last().is_none_or(|end| b"\r\n\xbf".contains(end)))
+            })
+        })
+    };
+    let at = memchr::memmem::find_iter(raw, data).find(in_field)?;
     let (front, back) = raw.split_at(at);
     Some([front, local.as_bytes(), back.get(data.len()..)?].concat())
 }
@@ -112,6 +122,10 @@ mod tests {
         let raw = b"event: endpoint\r\ndata: https://up.example/m?s=1\r\n\r\n";
         let local = endpoint(raw, b"https://up.example/m?s=1", &mapping(), "l:1").unwrap();
         assert_eq!(local, b"event: endpoint\r\ndata: http://l:1/m?s=1\r\n\r\n");
+        let said_before =
+            b": data:https://up.example/m\nid: https://up.example/m\ndata:https://up.example/m\n\n";
+        let local = endpoint(said_before, b"https://up.example/m", &mapping(), "l:1").unwrap();
+        assert_eq!(local, b": data:https://up.example/m\nid: https://up.example/m\ndata:http://l:1/m\n\n");
         assert_eq!(endpoint(b"data: /m\n\n", b"/m", &mapping(), "l:1"), None);
     }
 }

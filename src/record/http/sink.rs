@@ -41,6 +41,18 @@ impl Segment {
             body: item.body,
         };
         if let Some(end) = item.end {
+            if item.get && end == End::RecorderEnded {
+                // On HTTP+SSE, their answers would have come on this stream.
+                for exchange in self.0.waiting(item.scope) {
+                    self.0.push(&Line {
+                        exchange,
+                        get: false,
+                        end: Some("recorder_ended"),
+                        body: None,
+                        ..line
+                    });
+                }
+            }
             line.end = self.end_of(&item, end);
             if line.end.is_some() {
                 self.0.push(&line);
@@ -63,14 +75,17 @@ impl Segment {
         // A standalone stream has no answer that could be complete, nor has a request that is answered elsewhere and
         // was not even accepted.
         let elsewhere = item.scope != item.exchange;
-        let incomplete = item.get || elsewhere || self.0.is_open(item.scope);
+        let incomplete = item.get || elsewhere || end == End::CutBody || self.0.is_open(item.scope);
+        // What ends with its client anyway has missed nothing.
+        let lasting = item.get || self.0.only_listens(item.scope);
         // A stream that was cut may go on in a further request.
         if item.whole && !elsewhere {
             self.0.forget(item.scope);
         }
         incomplete.then_some(match end {
-            End::Finished | End::Cut => "cut",
-            End::ClientClosed => "client_closed",
+            End::Finished | End::Cut | End::CutBody => "cut",
+            End::RecorderEnded if !lasting => "recorder_ended",
+            End::ClientClosed | End::RecorderEnded => "client_closed",
             End::NotKept => "not_kept",
         })
     }

@@ -48,6 +48,22 @@ fn urls() {
 }
 
 #[test]
+fn urls_in_header_fields() {
+    for (given, expected) in [
+        (
+            r#"Bearer realm="x", resource_metadata="https://u:p@h/a?token=k3y-of-x&b=c", error="y""#,
+            r#"Bearer realm="x", resource_metadata="https://REDACTED@h/a?token=REDACTED&b=c", error="y""#,
+        ),
+        ("resource_metadata=https://h/?token=k3y-of-x", "resource_metadata=https://h/?token=REDACTED"),
+        ("://", "://"),
+        ("no URL, token=k3y-of-x", "no URL, token=REDACTED"),
+    ] {
+        assert_eq!(rules(&[]).redact_plain(given), expected);
+        assert_eq!(rules(&[]).redact_plain(expected), expected);
+    }
+}
+
+#[test]
 fn free_text() {
     for (given, expected) in [
         ("Authorization: Bearer abc.def", "Authorization: REDACTED"),
