@@ -61,6 +61,7 @@ mod serve_parameters;
 mod serve_recorded;
 mod serve_rounds;
 mod serve_tasks;
+mod sessions;
 mod settings;
 mod split_trim;
 mod stalled_disk;

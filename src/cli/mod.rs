@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the part that talks to people")]
 
 pub mod args;
+pub mod begin;
 pub mod convert;
 pub mod demo;
 pub mod end;
@@ -58,6 +59,7 @@ enum Command {
     Trim(trim::Trim),
     Recover(recover::Recover),
     Report(report::Report),
+    Begin(begin::Begin),
     End(end::End),
     Demo(demo::Demo),
 }
@@ -122,6 +124,7 @@ fn start(
         Command::Trim(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Recover(command) => recover::run(&command),
         Command::Report(command) => command.run(&mut std::io::stdout().lock()),
+        Command::Begin(command) => begin::run(&command, settings.mode()),
         Command::End(command) => end::run(&command),
         Command::Demo(command) => demo::run(&command),
     }
