@@ -2,7 +2,7 @@
 //! with no server, no credentials and no network.
 //!
 //! The binary is a thin shell around this crate. Data goes one way through the modules:
-//! `cli -> door, demo -> record, replay -> stdio, http, cassette, redact -> mcp -> jsonrpc -> error`.
+//! `cli -> door, demo, helpers -> record, replay -> stdio, http, cassette, redact -> mcp -> jsonrpc -> error`.
 
 pub mod cassette;
 pub mod cli;
@@ -10,6 +10,7 @@ pub mod demo;
 pub mod door;
 pub mod error;
 pub mod exit;
+pub mod helpers;
 pub mod http;
 pub mod jsonrpc;
 pub mod mcp;

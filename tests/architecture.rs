@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const ROWS: [&[&str]; 8] = [
     &["main", "lib"],
     &["cli"],
-    &["door", "demo"],
+    &["door", "demo", "helpers"],
     &["record", "replay"],
     &["stdio", "http"],
     &["cassette"],

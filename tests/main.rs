@@ -23,6 +23,7 @@ mod first_light;
 mod foreign;
 mod format;
 mod format_frozen;
+mod init;
 mod inspect_many;
 mod json_texts;
 mod merge;

@@ -8,6 +8,7 @@ pub mod convert;
 pub mod demo;
 pub mod end;
 pub mod files;
+pub mod init;
 pub mod inspect;
 pub mod listen;
 pub mod merge;
@@ -61,6 +62,7 @@ enum Command {
     Report(report::Report),
     Begin(begin::Begin),
     End(end::End),
+    Init(init::Init),
     Demo(demo::Demo),
 }
 
@@ -126,6 +128,7 @@ fn start(
         Command::Report(command) => command.run(&mut std::io::stdout().lock()),
         Command::Begin(command) => begin::run(&command, settings.mode()),
         Command::End(command) => end::run(&command),
+        Command::Init(command) => init::run(&command),
         Command::Demo(command) => demo::run(&command),
     }
 }
