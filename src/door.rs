@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::cassette::owner::system::System;
 use crate::cassette::owner::{MAX_ANCESTORS, Owner, Processes};
 use crate::cassette::segments::{
-    CassetteOnDisk, Completion, Documents, Join, Joined, Policy, Recording, SegmentInfo, find,
+    Begun, CassetteOnDisk, Completion, Documents, Join, Joined, Policy, Recording, SegmentInfo, find,
 };
 use crate::cassette::state::State;
 use crate::error::{Error, Result};
@@ -30,6 +30,9 @@ const MODE_VARIABLES: [&str; 2] = ["MCPREEL_MODE", "MCP_CASSETTE_MODE"];
 
 /// How long `once` waits for the recording of another owner. Clients give a server that they probe 10 s.
 pub const ONCE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a session that begins waits for the recording of another owner, by default.
+pub const BEGIN_WAIT: Duration = Duration::from_secs(30);
 
 /// How long [`end`] waits for recorders that are about to leave.
 pub const END_WAIT: Duration = Duration::from_secs(5);
@@ -244,8 +247,12 @@ impl Decision {
 /// Decides by the table at the top of this module, and begins a segment if it comes to recording.
 pub fn decide(question: &Question<'_>) -> Result<Decision> {
     let recording = Recording::of(question.cassette, question.state, question.documents);
-    decide_for(question, &recording).map_err(|error| match error {
-        // Links and folders were resolved on the way: people get to see the name that they gave.
+    decide_for(question, &recording).map_err(|error| as_named(question, &recording, error))
+}
+
+/// Links and folders were resolved on the way: people get to see the name that they gave.
+fn as_named(question: &Question<'_>, recording: &Recording<'_>, error: Error) -> Error {
+    match error {
         Error::Input { path, place, what } if path == recording.cassette() => {
             Error::input(question.cassette, place, what)
         }
@@ -253,7 +260,20 @@ pub fn decide(question: &Question<'_>) -> Result<Decision> {
             Error::Owned { path: question.cassette.to_path_buf(), holder }
         }
         other => other,
-    })
+    }
+}
+
+/// Begins a named session at a cassette before its first process starts: `mcpreel begin F --session ID`. Where it is to
+/// record, it has the cassette for itself from now on, until it ends.
+pub fn begin(question: &Question<'_>) -> Result<Begun> {
+    let recording = Recording::of(question.cassette, question.state, question.documents);
+    if question.mode == Mode::None {
+        return replay(question, &recording, Vec::new()).map(|_| Begun::Replay);
+    }
+    let wait = question.claim_wait.unwrap_or(BEGIN_WAIT);
+    recording
+        .claim(question.owner, question.mode == Mode::Once, wait)
+        .map_err(|error| as_named(question, &recording, error))
 }
 
 fn decide_for(question: &Question<'_>, recording: &Recording<'_>) -> Result<Decision> {

@@ -5,7 +5,7 @@
 //! for the binary and changes with it.
 //!
 //! The binary is a thin shell around this crate. Data goes one way through the modules:
-//! `library -> cli -> door, demo -> record, replay -> stdio, http, cassette, redact -> mcp -> jsonrpc -> error`.
+//! `library -> cli -> door, demo, helpers -> record, replay -> stdio, http, cassette, redact -> mcp -> jsonrpc -> error`.
 
 pub mod cassette;
 pub mod cli;
@@ -13,6 +13,7 @@ pub mod demo;
 pub mod door;
 pub mod error;
 pub mod exit;
+pub mod helpers;
 pub mod http;
 pub mod jsonrpc;
 mod library;

@@ -8,7 +8,7 @@ const ROWS: [&[&str]; 9] = [
     &["main", "lib"],
     &["library"],
     &["cli"],
-    &["door", "demo"],
+    &["door", "demo", "helpers"],
     &["record", "replay"],
     &["stdio", "http"],
     &["cassette"],

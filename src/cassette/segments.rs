@@ -26,6 +26,7 @@ use super::owner::system;
 use super::state::State;
 use crate::error::{Error, Result};
 
+mod begin;
 mod completion;
 mod documents;
 mod find;
@@ -37,6 +38,7 @@ pub(crate) mod support;
 #[cfg(test)]
 mod tests;
 
+pub use begin::Begun;
 pub use completion::Completion;
 use completion::process_list;
 pub use documents::{Documents, MergeJob, Merged, SegmentHead, SegmentInfo};

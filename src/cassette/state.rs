@@ -43,6 +43,9 @@ struct Entry {
     cassette: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<Made>,
+    /// The named session whose recorders alone may record for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     replays: Vec<Count>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -122,6 +125,24 @@ impl State {
         self.change(cassette, |entry| entry.made = Some(made)).err().map(|error| self.note(&error))
     }
 
+    /// Claims the recording of a cassette for `owner`, or gives the living owner that has it.
+    pub fn claim(&self, cassette: &Path, owner: &Owner) -> io::Result<Option<Owner>> {
+        self.change(cassette, |entry| {
+            let holder = entry.claim.as_deref().and_then(Owner::parse).filter(|holder| holder != owner);
+            if holder.is_none() {
+                entry.claim = Some(owner.to_string());
+            }
+            holder
+        })
+    }
+
+    /// Gives up a claim of `owner`.
+    pub fn unclaim(&self, cassette: &Path, owner: &Owner) -> io::Result<()> {
+        self.change(cassette, |entry| {
+            entry.claim.take_if(|claim| *claim == owner.to_string());
+        })
+    }
+
     /// Forgets a named session (`ID` or `ID@PID`) at this cassette. Returns whether anything was known of it.
     #[must_use]
     pub fn end_session(&self, cassette: &Path, session: &str) -> bool {
@@ -131,10 +152,11 @@ impl State {
         }
         let ended = self.change(cassette, |entry| {
             let made = entry.made.take_if(|made| named(&made.owner)).is_some();
+            let claimed = entry.claim.take_if(|claim| named(claim)).is_some();
             let before = entry.replays.len() + entry.uses.len();
             entry.replays.retain(|count| !named(&count.owner));
             entry.uses.retain(|uses| !named(&uses.owner));
-            made || entry.replays.len() + entry.uses.len() < before
+            made || claimed || entry.replays.len() + entry.uses.len() < before
         });
         ended.unwrap_or(false)
     }
@@ -161,7 +183,11 @@ impl State {
             entry.cassette = name.into_owned();
             entry.drop_stale(cassette);
             let answer = edit(&mut entry);
-            if entry.made.is_none() && entry.replays.is_empty() && entry.uses.is_empty() {
+            if entry.made.is_none()
+                && entry.claim.is_none()
+                && entry.replays.is_empty()
+                && entry.uses.is_empty()
+            {
                 fs::remove_file(&path)?;
             } else {
                 let text = serde_json::to_string(&entry)?;
@@ -181,6 +207,7 @@ impl Entry {
         self.replays.retain(|count| alive(&count.owner));
         self.uses.retain(|uses| alive(&uses.owner));
         self.uses.iter_mut().for_each(|uses| uses.playing.retain(|process| alive(process)));
+        self.claim.take_if(|claim| !alive(claim));
         self.made.take_if(|made| !alive(&made.owner) || FileId::at(cassette) != Some(made.file));
     }
 }
@@ -270,6 +297,26 @@ mod tests {
         assert!(state.end_session(&cassette, "ci"));
         assert!(!state.end_session(&cassette, "ci"));
         assert_eq!(state.maker(&cassette), None);
+    }
+
+    #[test]
+    fn a_claim_is_of_one_living_session_until_that_ends() {
+        let folder = Folder::new("state-claim");
+        let state = folder.state();
+        let cassette = folder.path("c.json");
+        let (ci, dev) = (Owner::session("ci"), Owner::session("dev"));
+        let dead = Owner::Process { pid: std::process::id(), start_time: 1 };
+        let claim = |owner: &Owner| state.claim(&cassette, owner).unwrap();
+        assert_eq!(claim(&dead), None);
+        assert_eq!(claim(&ci), None, "that of a dead one is dropped");
+        assert_eq!(claim(&ci), None);
+        assert_eq!(claim(&dev), Some(ci.clone()));
+        state.unclaim(&cassette, &dev).unwrap();
+        assert_eq!(claim(&dev), Some(ci.clone()), "only its own is given up");
+        assert!(state.end_session(&cassette, "ci"));
+        assert_eq!(claim(&dev), None);
+        state.unclaim(&cassette, &dev).unwrap();
+        assert_eq!(fs::read_dir(&state.folder).unwrap().count(), 0);
     }
 
     #[test]

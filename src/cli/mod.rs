@@ -3,11 +3,13 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the part that talks to people")]
 
 pub mod args;
+pub mod begin;
 pub mod convert;
 pub mod demo;
 pub mod end;
 pub mod files;
 pub mod host;
+pub mod init;
 pub mod inspect;
 pub mod listen;
 pub mod merge;
@@ -60,7 +62,9 @@ enum Command {
     Trim(trim::Trim),
     Recover(recover::Recover),
     Report(report::Report),
+    Begin(begin::Begin),
     End(end::End),
+    Init(init::Init),
     Demo(demo::Demo),
 }
 
@@ -124,7 +128,9 @@ fn start(
         Command::Trim(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Recover(command) => recover::run(&command),
         Command::Report(command) => command.run(&mut std::io::stdout().lock()),
+        Command::Begin(command) => begin::run(&command, settings.mode()),
         Command::End(command) => end::run(&command),
+        Command::Init(command) => init::run(&command),
         Command::Demo(command) => demo::run(&command),
     }
 }

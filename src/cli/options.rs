@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_channel::{Receiver, Sender};
+
 use super::listen::{self, Http};
 use super::report::file;
 use super::say;
@@ -31,6 +33,12 @@ use crate::stdio::signals;
 
 /// How the report of a replay that could not begin says so.
 pub const NOT_BEGUN: &str = "not begun: ";
+
+/// How often a replay over HTTP looks whether the process of its session is still there.
+const OWNER_LOOK: Duration = Duration::from_millis(500);
+
+/// The number of SIGTERM, the same everywhere.
+const SIGTERM: i32 = 15;
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug)]
@@ -249,13 +257,14 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
         }
         Over::Stdio | Over::Recorded(_) => None,
     };
-    let caught = caught_signals()?;
+    let (end, caught) = signal_channel()?;
     let faithful = http.as_ref().map(|http| http.faithful);
     let mut player = player_of(replay, cassette, server, faithful)?;
     let uses = Uses::begin(replay, &player);
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
         listen::announce(&server, http::PATH, &http, replay.voice)?;
+        end_with_owner(replay.owner.clone(), end);
         let (player, ended) = http::serve(player, server, guard, http.faithful, &caught, aside())?;
         return conclude(&player, ended, replay, warnings, uses);
     }
@@ -285,13 +294,34 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
 }
 
 /// Gets the signals that end the program, from now on.
-pub fn caught_signals() -> Result<crossbeam_channel::Receiver<i32>> {
+pub fn caught_signals() -> Result<Receiver<i32>> {
+    Ok(signal_channel()?.1)
+}
+
+/// The same, with the end into which a signal can be put that never came.
+fn signal_channel() -> Result<(Sender<i32>, Receiver<i32>)> {
     let (send, caught) = crossbeam_channel::unbounded();
+    let sender = send.clone();
     signals::watch(move |signal| {
         let _ = send.send(signal);
     })
     .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
-    Ok(caught)
+    Ok((sender, caught))
+}
+
+/// A replay over HTTP has no client whose leaving ends it: in a session `ID@PID` it ends with that process, however
+/// that ended.
+fn end_with_owner(owner: Owner, end: Sender<i32>) {
+    if matches!(owner, Owner::Session { pid: Some(_), .. }) {
+        let watch = move || {
+            while owner.is_alive() {
+                std::thread::sleep(OWNER_LOOK);
+            }
+            let _ = end.send(SIGTERM);
+        };
+        // Without it, a signal ends the replay.
+        let _ = std::thread::Builder::new().name("owner".to_owned()).spawn(watch);
+    }
 }
 
 fn micros(duration: Duration) -> u64 {

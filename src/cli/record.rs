@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::options::{Voice, seconds, server_name};
+use super::options::{NOT_BEGUN, Voice, seconds, server_name};
+use super::report::folder;
 use super::say;
 use super::upstream::{Plan, Typed};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
-use crate::cassette::segments::{Completion, Joined, Merged, Recording};
+use crate::cassette::segments::{Completion, Joined, Merged, Recording, resolve};
 use crate::cassette::state::State;
 use crate::door::{self, Decision, Mode, Question};
 use crate::error::{Error, Result};
@@ -21,6 +22,7 @@ use crate::record::segment::Segment;
 use crate::record::writer::{Source, Start};
 use crate::record::{Outcome, Reason, http, stdio};
 use crate::redact::Rules;
+use crate::replay::report::Report;
 use crate::stdio::child;
 
 /// Run an MCP server, or stand in front of one, and record what is said. The client notices nothing.
@@ -132,6 +134,7 @@ pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8
         force: record.force,
         claim_wait: record.claim_wait,
         voice: Voice { quiet: record.quiet, verbose: record.verbose },
+        report: None,
     };
     let plan = record.typed().plan(command, "record")?;
     let rules = setup.rules()?;
@@ -187,6 +190,8 @@ pub struct Setup<'a> {
     pub claim_wait: Option<Duration>,
     /// How much is said.
     pub voice: Voice,
+    /// The file in a folder of reports, where `--report` named one.
+    pub report: Option<String>,
 }
 
 impl Setup<'_> {
@@ -277,7 +282,14 @@ impl Setup<'_> {
                 // Requests without a single answer are no cassette: in mode once it would be replayed.
                 recording.leave(joined, false)?;
                 let path = self.cassette.display();
-                say(&format!("the server could not be reached, so {path} was not written: {why}"));
+                let what = format!("the server could not be reached, so {path} was not written: {why}");
+                say(&what);
+                self.report(Report {
+                    recorded: Some(0),
+                    failed: Some(what),
+                    exit: exit::FAILED,
+                    ..Report::default()
+                });
                 Ok(exit::FAILED)
             }
             Ok(http::Ended { outcome, .. }) => {
@@ -304,7 +316,7 @@ impl Setup<'_> {
                 if outcome.recording_failed.is_none() {
                     say(&format!("recording stopped: {what}; nothing of this session is in {path}"));
                 }
-                true
+                Some(what)
             }
             Ok(completion) => {
                 // Whoever gave up has said so.
@@ -330,11 +342,12 @@ impl Setup<'_> {
                     }
                     _ => {}
                 }
-                false
+                None
             }
             Err(error) => {
-                say(&format!("the recording could not be completed: {error}"));
-                true
+                let what = format!("the recording could not be completed: {error}");
+                say(&what);
+                Some(what)
             }
         };
         if messages == 0 && outcome.recording_failed.is_none() {
@@ -344,6 +357,35 @@ impl Setup<'_> {
             };
             say(&format!("nothing was captured, so {path} was not written: {why}"));
         }
-        if failed && outcome.exit == exit::OK { exit::WRAPPER_FAILED } else { outcome.exit }
+        let code =
+            if failed.is_some() && outcome.exit == exit::OK { exit::WRAPPER_FAILED } else { outcome.exit };
+        self.report(Report {
+            ended: match outcome.reason {
+                Reason::Signal(signal) => format!("signal {signal}"),
+                Reason::ClientClosed => "end of input".to_owned(),
+                Reason::OutputClosed => "output closed".to_owned(),
+                Reason::ServerExited => "the server ended".to_owned(),
+            },
+            recorded: Some(messages),
+            failed: outcome.recording_failed.clone().or(failed),
+            exit: code,
+            ..Report::default()
+        });
+        code
+    }
+
+    /// Leaves a report in the folder, where there is one.
+    fn report(&self, report: Report) {
+        let session = self.owner.session_name().map(str::to_owned);
+        let cassette = resolve(self.cassette).to_string_lossy().into_owned();
+        let report = Report { session, cassette, server: self.server.clone(), ..report };
+        folder::leave(self.report.as_deref(), &report);
+    }
+
+    /// Reports why nothing could be recorded or replayed: clients hide the status of a server that did not start, and
+    /// often its words.
+    pub fn report_failure(&self, error: &Error) {
+        let ended = format!("{NOT_BEGUN}{error}");
+        self.report(Report { ended, exit: error.code(), ..Report::default() });
     }
 }

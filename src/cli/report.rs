@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::jsonrpc::pretty;
 
 pub mod file;
+pub mod folder;
 mod junit;
 mod markdown;
 pub mod merge;

@@ -8,6 +8,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay_over, seconds};
+use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::find;
@@ -122,7 +123,7 @@ pub struct Serve {
     /// with --pace recorded: no gap is longer than this (default: 5000; 0: no limit)
     #[argh(option, arg_name = "ms")]
     pub pace_cap_ms: Option<u64>,
-    /// append a report, one line of JSON, to this file
+    /// append a report, one line of JSON, to this file, or put it into this folder
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
     /// the configuration file (default: the nearest mcpreel.toml upwards)
@@ -170,7 +171,7 @@ pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
             rewrite_version: serve.rewrite_protocol_version,
             require_all_used: serve.require_all_used,
             answer_timeout: serve.answer_timeout,
-            report: serve.report.clone(),
+            report: folder::own_file(serve.report.as_deref())?.or_else(|| serve.report.clone()),
         },
         staging: Staging {
             faults: serve.faults.clone(),

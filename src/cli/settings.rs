@@ -22,7 +22,7 @@ struct Table {
 }
 
 const TABLES: [Table; 4] = [
-    Table { name: "", keys: &["mode", "claim_wait"], commands: &["use", "run"] },
+    Table { name: "", keys: &["mode", "claim_wait"], commands: &["use", "run", "begin"] },
     Table {
         name: "match",
         keys: &[

@@ -9,6 +9,7 @@ use argh::{ArgsInfo, FromArgs};
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay, replay_over, seconds, server_name};
 use super::record::{Setup, around_a_command, check_name};
+use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
 use super::upstream::Typed;
 use crate::cassette::merge::Files;
@@ -16,7 +17,7 @@ use crate::cassette::owner::Owner;
 use crate::cassette::segments::Recording;
 use crate::cassette::state::State;
 use crate::door::{self, Decision, Mode};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
 use crate::stdio::child;
@@ -130,7 +131,7 @@ pub struct Use {
     /// replay: with --pace recorded: no gap is longer than this (default: 5000; 0: no limit)
     #[argh(option, arg_name = "ms")]
     pub pace_cap_ms: Option<u64>,
-    /// replay: append a report, one line of JSON, to this file
+    /// replay: append a report, one line of JSON, to this file; to a folder, a recording reports too
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
     /// the configuration file (default: the nearest mcpreel.toml upwards)
@@ -159,6 +160,7 @@ impl Use {
             force: self.force,
             claim_wait: self.claim_wait,
             voice: self.voice(),
+            report: None,
         }
     }
 
@@ -236,9 +238,11 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
     }
     let path = Path::new(&command.cassette);
     let server = server_name(command.server.as_deref(), wrapped);
-    let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
+    let mut setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
+    setup.report = folder::own_file(command.report.as_deref())?;
     let plan = command.typed().plan(wrapped, "use")?;
-    let decision = match setup.decide(chosen.mode) {
+    let told = |error: &Error| setup.report_failure(error);
+    let decision = match setup.decide(chosen.mode).inspect_err(told) {
         Ok(decision) => decision,
         Err(error) if plan.is_some() => return Err(error),
         Err(error) => return around_a_command(Err(error)),
@@ -256,11 +260,14 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
                 Ok(rules)
             });
             match (ready, plan) {
-                (Ok(rules), Some(plan)) => setup.record_url(*joined, rules, plan),
-                (Ok(rules), None) => around_a_command(setup.record(*joined, rules, wrapped)),
+                (Ok(rules), Some(plan)) => setup.record_url(*joined, rules, plan).inspect_err(told),
+                (Ok(rules), None) => {
+                    around_a_command(setup.record(*joined, rules, wrapped).inspect_err(told))
+                }
                 (Err(error), _) => {
                     let state = State::of_user();
                     let _ = Recording::of(path, &state, &Files).leave(*joined, false);
+                    told(&error);
                     Err(error)
                 }
             }
@@ -271,10 +278,13 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
             let what = Replay {
                 path,
                 source,
-                server: Some((setup.server, command.server.is_some())),
-                owner: setup.owner,
+                server: Some((setup.server.clone(), command.server.is_some())),
+                owner: setup.owner.clone(),
                 session: command.session.clone(),
-                matching: command.matching(),
+                matching: Matching {
+                    report: setup.report.clone().or_else(|| command.report.clone()),
+                    ..command.matching()
+                },
                 staging,
                 voice,
             };

@@ -70,7 +70,7 @@ impl Miss {
     }
 }
 
-/// What a replay did.
+/// What a replay did, or a recording behind the same door.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The session's name, where one was given.
@@ -105,6 +105,10 @@ pub struct Report {
     pub require_all_used: bool,
     /// The exit status.
     pub exit: u8,
+    /// How many messages were kept, where it was a recording.
+    pub recorded: Option<u64>,
+    /// Why a recording kept less than was said.
+    pub failed: Option<String>,
 }
 
 impl Report {
@@ -140,10 +144,12 @@ impl Report {
         });
         let session =
             self.session.as_ref().map(|session| format!("\"session\":{},", string::encode(session)));
+        let recorded = self.recorded.map(|count| format!(",\"recorded\":{count}"));
+        let failed = self.failed.as_ref().map(|why| format!(",\"failed\":{}", string::encode(why)));
         format!(
             "{{\"mcpreel_report\":1,{}\"cassette\":{},\"recorded_at\":{},\"server\":{},\"transport\":\"{}\",\
              \"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\"unused\":[{}],\"pending\":{},{}\"warnings\":{},\
-             \"ended\":{},\"require_all_used\":{},\"exit\":{}}}",
+             \"ended\":{},\"require_all_used\":{},\"exit\":{}{}{}}}",
             session.unwrap_or_default(),
             string::encode(&self.cassette),
             string::encode(&self.recorded_at),
@@ -159,7 +165,9 @@ impl Report {
             list(&self.warnings),
             string::encode(&self.ended),
             self.require_all_used,
-            self.exit
+            self.exit,
+            recorded.unwrap_or_default(),
+            failed.unwrap_or_default()
         )
     }
 }
