@@ -46,6 +46,7 @@ mod record_http_streams;
 mod record_http_tls;
 mod record_http_wire;
 mod record_leftovers;
+mod record_many;
 mod record_redaction;
 mod redaction_corpus;
 mod replay_batches;
