@@ -56,6 +56,7 @@ mod replay_tasks;
 mod replay_writes;
 mod report;
 mod run;
+mod serve_exact;
 mod serve_legacy;
 mod serve_modern;
 mod serve_parameters;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
-use super::tape::{Outcome, index_of};
+use super::tape::{Item, Outcome, index_of};
 use crate::cassette::{Body, Record, Side};
 use crate::jsonrpc::message::{Shape, member};
 use crate::jsonrpc::scan::Span;
@@ -33,8 +33,19 @@ pub enum End {
     ClientClosed,
     /// Nothing came for too long.
     Timeout,
-    /// It was too large to be kept.
+    /// It was too large to be kept, or it ended in a way that this program does not know.
     NotKept,
+}
+
+/// A body of an HTTP answer that holds no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A text that is no JSON, as a string literal.
+    Text(Span),
+    /// What is not UTF-8, in base64, as a string literal.
+    Base64(Span),
+    /// JSON.
+    Json(Span),
 }
 
 /// What was recorded of one HTTP answer.
@@ -44,12 +55,12 @@ pub struct Facts {
     pub status: u16,
     /// Its framing.
     pub kind: Kind,
+    /// Its head was recorded.
+    pub head: bool,
     /// The recorded header fields.
     pub headers: Vec<(String, String)>,
-    /// A body that is no JSON, as a string literal.
-    pub body: Option<Span>,
-    /// That body is not UTF-8, and the literal holds it in base64.
-    pub encoded: bool,
+    /// A body that holds no message, where one was kept.
+    pub body: Option<Content>,
     /// How it ended, when not by a complete answer.
     pub end: Option<End>,
     /// Its events had ids, so the client could come back for the rest.
@@ -65,9 +76,9 @@ impl Default for Facts {
         Self {
             status: 200,
             kind: Kind::Other(String::new()),
+            head: false,
             headers: Vec::new(),
             body: None,
-            encoded: false,
             end: None,
             resumable: false,
             primed: false,
@@ -103,12 +114,15 @@ pub(super) struct Wire {
     challenges: HashSet<u32>,
     /// Where a client came back for the rest of an exchange: the exchange and the record of its request.
     resumed: HashMap<u32, VecDeque<u32>>,
+    /// The record and the whole text of each answer that is an array, where the request was none.
+    arrays: HashMap<u32, Span>,
 }
 
 impl Wire {
     pub(super) fn new(text: &str, records: &[Record], server: u32) -> Self {
         let mut wire = Self::default();
         let mut methods: HashMap<u32, String> = HashMap::new();
+        let mut batched = HashSet::new();
         for (index, record) in records.iter().enumerate() {
             if record.server != server || record.exchange == 0 {
                 continue;
@@ -124,6 +138,13 @@ impl Wire {
             if record.from == Side::Client {
                 if http.as_ref().is_some_and(|http| http.get("last-event-id").is_some()) {
                     wire.resumed.entry(exchange).or_default().push_back(index_of(index));
+                    // The connection before ended; the exchange did not.
+                    if let Some(facts) = wire.facts.get_mut(&exchange) {
+                        facts.end = None;
+                    }
+                }
+                if record.view().is_some_and(|view| view.shape == Shape::Batch) {
+                    batched.insert(exchange);
                 }
                 if record.view().is_some_and(|view| mcp::era(text, view) == Era::Modern) {
                     wire.modern.insert(exchange);
@@ -135,6 +156,12 @@ impl Wire {
                 }
                 continue;
             }
+            if let Body::Payload(view) = record.body
+                && view.shape == Shape::Batch
+                && !batched.contains(&exchange)
+            {
+                wire.arrays.insert(index_of(index), view.whole);
+            }
             let Some(more) = record.more.as_deref() else { continue };
             if more.stream_get {
                 wire.manners.unsolicited |= record.view().is_some();
@@ -144,25 +171,27 @@ impl Wire {
             if let Some(http) = &http {
                 facts.read(http, record.view().is_some());
             }
-            if let Body::Text(span) | Body::Base64(span) = record.body {
-                (facts.body, facts.encoded) = (Some(span), matches!(record.body, Body::Base64(_)));
-            }
+            facts.body = match record.body {
+                Body::Text(span) => Some(Content::Text(span)),
+                Body::Base64(span) => Some(Content::Base64(span)),
+                Body::Payload(view) if view.shape == Shape::Other => Some(Content::Json(view.whole)),
+                _ => facts.body,
+            };
             facts.end = match more.end.as_deref() {
                 Some("cut") => Some(End::Cut),
                 Some("client_closed") => Some(End::ClientClosed),
                 Some("timeout") => Some(End::Timeout),
-                Some("not_kept") => Some(End::NotKept),
-                _ => facts.end,
+                None => facts.end,
+                Some(_) => Some(End::NotKept),
             };
         }
         for (exchange, facts) in &wire.facts {
             if facts.status == 401 {
                 wire.challenges.insert(*exchange);
             }
-            let refused = matches!(facts.status, 405 | 501);
             match methods.get(exchange).map(String::as_str) {
-                Some("GET") => wire.manners.get_refused |= refused,
-                Some("DELETE") => wire.manners.delete_refused |= refused,
+                Some("GET") => wire.manners.get_refused |= matches!(facts.status, 405 | 501),
+                Some("DELETE") => wire.manners.delete_refused |= matches!(facts.status, 405 | 501),
                 _ => {}
             }
         }
@@ -194,16 +223,34 @@ impl Wire {
     /// What became of a request without a message that answers it.
     pub(super) fn outcome(&self, exchange: u32, listens: bool, text: &str) -> Outcome {
         let Some(facts) = self.facts.get(&exchange) else { return Outcome::Lost };
-        let torn = facts.body.is_some_and(|body| body.of(text).starts_with("\"{"));
+        let unreadable = match facts.body {
+            Some(Content::Base64(_)) => true,
+            Some(Content::Text(body)) => body.of(text).starts_with("\"{"),
+            Some(Content::Json(_)) | None => false,
+        };
+        // What was not kept is not known to have been empty.
+        let unknown = facts.body.is_none() && matches!(facts.status, 200 | 201 | 203 | 206..=299);
         match (facts.end, &facts.kind) {
             (Some(End::Cut), _) => Outcome::Cut,
             (Some(End::ClientClosed | End::Timeout), _) => Outcome::Open,
-            (None, Kind::Json | Kind::Sse) if torn => Outcome::Lost,
+            (None, Kind::Json | Kind::Sse) if unreadable => Outcome::Lost,
             (None, Kind::Sse) if listens => Outcome::Open,
             // Not kept, or the recorder was killed: it would have written how the stream ended.
             (Some(End::NotKept), _) | (None, Kind::Sse) => Outcome::Lost,
+            (None, _) if unknown => Outcome::Lost,
             (None, _) => Outcome::Bare,
         }
+    }
+
+    /// Whether an answer in one piece was cut.
+    pub(super) fn breaks_off(&self, exchange: u32) -> bool {
+        self.facts.get(&exchange).is_some_and(|facts| facts.end == Some(End::Cut) && facts.kind != Kind::Sse)
+    }
+
+    /// The array that the message of a record came in, where one JSON text was the answer.
+    pub(super) fn array(&self, item: &Item) -> Option<Span> {
+        let facts = self.facts.get(&item.exchange).filter(|facts| facts.kind != Kind::Sse)?;
+        self.arrays.get(&item.record).copied().filter(|_| facts.head)
     }
 
     /// Whether the client had come back for what is in this record of an exchange. True once for each time.
@@ -271,6 +318,7 @@ impl Facts {
         self.retry = http.get("retry").and_then(Value::as_u64).or(self.retry);
         if let Some(status) = http.get("status").and_then(Value::as_u64) {
             self.status = u16::try_from(status).ok().filter(|status| *status >= 200).unwrap_or(500);
+            self.head = true;
         }
         if let Some(kind) = http.get("type").and_then(Value::as_str) {
             self.kind = match kind {

@@ -457,6 +457,12 @@ impl Record {
         Self { more, ..self }
     }
 
+    /// With a body that holds no message: `text` or `base64`.
+    pub fn body(self, field: &str, body: &str) -> Self {
+        let more = format!("{}\"{field}\":{},", self.more, serde_json::Value::from(body));
+        Self { more, ..self }
+    }
+
     /// A challenge of an authorization server's client.
     pub fn challenge(exchange: u32) -> Self {
         bare(exchange).http(r#"{"status":401,"www-authenticate":"Bearer realm=x"}"#)

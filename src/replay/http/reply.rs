@@ -246,12 +246,13 @@ impl<'c, 'o> Reply<'c, 'o> {
                 self.respond(503, &Headers::new(), b"the replay ended\n")?;
             }
             Event::Closing | Event::Over { cut: false } => self.finish()?,
-            Event::Over { cut: true } => match std::mem::replace(&mut self.out, Out::Done) {
-                Out::Waiting(request) => request.close(),
-                // A stream that is not finished is cut.
-                Out::Begun(_) | Out::Done => {}
-            },
-            Event::Gone => {}
+            Event::Over { cut: true } => self.break_off()?,
+            // Who closed its side may still read, but not that there is no answer: it has left.
+            Event::Gone => {
+                if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
+                    request.close();
+                }
+            }
         }
         Ok(Next::End)
     }
@@ -312,6 +313,29 @@ impl<'c, 'o> Reply<'c, 'o> {
         Ok(())
     }
 
+    /// The connection breaks off, behind as much of the answer as came when it was recorded.
+    fn break_off(&mut self) -> io::Result<()> {
+        let recorded = self.framing.take().filter(|framing| framing.cut);
+        let body = recorded.as_ref().map(|framing| framing.body.clone()).unwrap_or_default();
+        match std::mem::replace(&mut self.out, Out::Done) {
+            Out::Waiting(request) => match recorded.filter(|framing| framing.status.is_some()) {
+                Some(framing) => {
+                    let mut fields = self.common.clone();
+                    add_recorded(&mut fields, &framing);
+                    push_kind(&mut fields, &framing.kind);
+                    cut_behind(request, framing.status.unwrap_or(200), &fields, &framing.kind, &body)
+                }
+                None => {
+                    request.close();
+                    Ok(())
+                }
+            },
+            // A stream that is not finished is cut.
+            Out::Begun(mut stream) if !body.is_empty() => stream.send(&body),
+            Out::Begun(_) | Out::Done => Ok(()),
+        }
+    }
+
     /// A batch is answered as a stream when one of its requests was.
     fn merge(&mut self, framing: Framing) {
         match &mut self.framing {
@@ -360,7 +384,15 @@ impl<'c, 'o> Reply<'c, 'o> {
                     add_recorded(&mut fields, &framing);
                 }
                 fields.push("Content-Type", "application/json");
-                return self.respond(status, &fields, text.as_bytes());
+                if !(framing.cut && part == Part::Answer) {
+                    return self.respond(status, &fields, text.as_bytes());
+                }
+                let mut all = self.common.clone();
+                fields.iter().for_each(|(name, value)| all.push(name, value));
+                if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
+                    cut_behind(request, status, &all, &Kind::Json, text.as_bytes())?;
+                }
+                return Ok(());
             }
             self.begin()?;
         }
@@ -372,6 +404,9 @@ impl<'c, 'o> Reply<'c, 'o> {
                 }
             }
             _ => self.message(text, id)?,
+        }
+        if framing.cut && part == Part::Answer {
+            self.out = Out::Done;
         }
         self.finish()
     }
@@ -436,16 +471,9 @@ impl<'c, 'o> Reply<'c, 'o> {
                 let framing = self.framing.clone().unwrap_or_default();
                 let mut fields = Headers::new();
                 match (&framing.kind, framing.status) {
-                    (Kind::Other(kind), Some(status)) => {
+                    (Kind::Other(_) | Kind::Json, Some(status)) if framing.bare => {
                         add_recorded(&mut fields, &framing);
-                        if !kind.is_empty() {
-                            fields.push("Content-Type", kind.as_str());
-                        }
-                        self.respond(status, &fields, &framing.body)
-                    }
-                    (Kind::Json, Some(status)) => {
-                        add_recorded(&mut fields, &framing);
-                        fields.push("Content-Type", "application/json");
+                        push_kind(&mut fields, &framing.kind);
                         self.respond(status, &fields, &framing.body)
                     }
                     // It was cancelled, or the player is gone: a stream with nothing in it says that there is no answer.
@@ -459,6 +487,28 @@ impl<'c, 'o> Reply<'c, 'o> {
             Out::Done => Ok(()),
         }
     }
+}
+
+fn push_kind(fields: &mut Headers, kind: &Kind) {
+    match kind {
+        Kind::Json => fields.push("Content-Type", "application/json"),
+        Kind::Sse => fields.push("Content-Type", "text/event-stream"),
+        Kind::Other(kind) if kind.is_empty() => {}
+        Kind::Other(kind) => fields.push("Content-Type", kind.as_str()),
+    }
+}
+
+/// Sends a part of an answer, after which the connection closes: a stream without its end, or one byte too few.
+fn cut_behind(
+    request: Request<'_>,
+    status: u16,
+    fields: &Headers,
+    kind: &Kind,
+    body: &[u8],
+) -> io::Result<()> {
+    let length = u64::try_from(body.len()).ok().map(|length| length + 1).filter(|_| *kind != Kind::Sse);
+    let mut stream = request.into_writer(status, fields, length)?;
+    if body.is_empty() { Ok(()) } else { stream.send(body) }
 }
 
 fn add_recorded(fields: &mut Headers, framing: &Framing) {
