@@ -2,10 +2,10 @@
 
 use std::net::Shutdown;
 
-use super::support::Sandbox;
 use super::support::http::Wire;
-use super::support::replay::{call, call_with_progress, progress, result, said};
+use super::support::replay::{OFFERED, call, call_with_progress, progress, result, said};
 use super::support::web::{Endpoint, Record, bare, c, s};
+use super::support::{Sandbox, initialize};
 
 const JSON: &str = r#"{"status":200,"type":"json"}"#;
 const SSE: &str = r#"{"status":200,"type":"sse"}"#;
@@ -225,6 +225,45 @@ fn an_array_stays_an_array() {
     let single = format!("[{}]", call("8", "c", "{}"));
     assert_eq!(server.post(&single, &[]).expect(200).body, format!("[{}]", said("8", "three")));
     server.end(0);
+}
+
+#[test]
+fn sessions_end_with_the_recorded_statuses() {
+    let greeting = result(
+        "0",
+        &format!(
+            r#"{{"protocolVersion":"2025-11-25","capabilities":{OFFERED},"serverInfo":{{"name":"demo","version":"1"}}}}"#
+        ),
+    );
+    // The statuses as they were recorded, and each as it is played, with that of a ping behind it.
+    for (recorded, played) in [
+        (&[][..], &[(200, 404)][..]),
+        (&[204], &[(204, 404), (204, 404)]),
+        (&[202], &[(202, 404)]),
+        (&[404], &[(404, 404)]),
+        (&[405], &[(405, 200), (405, 200)]),
+        (&[500, 204], &[(500, 200), (204, 404), (204, 404)]),
+        (&[401, 200], &[(200, 404)]),
+    ] {
+        let sandbox = Sandbox::new();
+        let mut records = vec![c(1, initialize("{}")), s(1, greeting.clone()).on(1).status(200)];
+        for (exchange, status) in (2..).zip(recorded) {
+            let mut delete = c(exchange, "").http(r#"{"method":"DELETE"}"#).on(1);
+            delete.drop_payload();
+            records.extend([delete, bare(exchange).http(&format!(r#"{{"status":{status}}}"#)).on(1)]);
+        }
+        let server = sandbox.play_recorded_http(&records, &[]);
+        let mut client = server.greet("{}");
+        for (delete, ping) in played {
+            if client.post(&super::support::replay::request("1", "ping", "{}")).status == 404 {
+                client = server.greet("{}");
+            }
+            client.delete().expect(*delete);
+            let pong = client.post(&super::support::replay::request("2", "ping", "{}"));
+            assert_eq!(pong.status, *ping, "{recorded:?} {delete}");
+        }
+        server.end(0);
+    }
 }
 
 #[test]

@@ -98,8 +98,8 @@ pub struct Manners {
     pub unsolicited: bool,
     /// A standalone stream was refused.
     pub get_refused: bool,
-    /// The end of a session was refused.
-    pub delete_refused: bool,
+    /// The statuses with which sessions ended, or did not.
+    pub deletes: Vec<u16>,
 }
 
 /// The facts of all exchanges of one server.
@@ -185,16 +185,21 @@ impl Wire {
                 Some(_) => Some(End::NotKept),
             };
         }
+        let mut deletes = Vec::new();
         for (exchange, facts) in &wire.facts {
             if facts.status == 401 {
                 wire.challenges.insert(*exchange);
             }
             match methods.get(exchange).map(String::as_str) {
                 Some("GET") => wire.manners.get_refused |= matches!(facts.status, 405 | 501),
-                Some("DELETE") => wire.manners.delete_refused |= matches!(facts.status, 405 | 501),
+                Some("DELETE") if facts.head && facts.status != 401 => {
+                    deletes.push((*exchange, facts.status));
+                }
                 _ => {}
             }
         }
+        deletes.sort_unstable();
+        wire.manners.deletes = deletes.into_iter().map(|(_, status)| status).collect();
         wire.challenges.extend(complaints(text, records, server));
         wire
     }

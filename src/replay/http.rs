@@ -13,6 +13,7 @@ mod faults;
 mod hub;
 pub mod ids;
 mod reply;
+mod sessions;
 mod stage;
 
 use std::sync::Arc;
@@ -59,8 +60,8 @@ pub struct Offer {
     pub unsolicited: bool,
     /// Standalone streams are refused.
     pub get_refused: bool,
-    /// Clients may not end their sessions.
-    pub delete_refused: bool,
+    /// With what statuses sessions end, or do not; the last one goes on.
+    pub deletes: Vec<u16>,
     /// Streams go as they did when they were recorded, with ids to come back with and ends to come back from.
     pub faithful: bool,
     /// Revisions that were agreed on and that this program does not know.
@@ -84,7 +85,7 @@ impl Offer {
             sessions: Self::has_sessions(tape),
             unsolicited: manners.unsolicited,
             get_refused: manners.get_refused && !manners.unsolicited,
-            delete_refused: manners.delete_refused,
+            deletes: manners.deletes.clone(),
             faithful: false,
             other_versions: agreed
                 .into_iter()

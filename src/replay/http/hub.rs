@@ -80,9 +80,9 @@ pub(super) enum Event {
 /// A live session that can be told something.
 #[derive(Default)]
 pub(super) struct Live {
-    id: Option<String>,
+    pub(super) id: Option<String>,
     /// The request that is its standalone stream, and its connection.
-    stream: Option<(u64, Events)>,
+    pub(super) stream: Option<(u64, Events)>,
     /// What came before there was a stream.
     backlog: Vec<String>,
     /// Everything goes to the stream (HTTP+SSE).
@@ -138,28 +138,30 @@ impl Log {
 
 /// A request that waits for its answer.
 pub(super) struct Waiter {
-    session: usize,
+    pub(super) session: usize,
     events: Events,
     opens: bool,
 }
 
 pub(super) struct Hub {
-    player: Player,
-    offer: Arc<Offer>,
+    pub(super) player: Player,
+    pub(super) offer: Arc<Offer>,
     /// What the user is told.
     pub(super) aside: Aside,
-    ids: HashMap<String, usize>,
+    pub(super) ids: HashMap<String, usize>,
     pub(super) lives: HashMap<usize, Live>,
     pub(super) waiters: HashMap<u64, Waiter>,
     /// What was said on streams that clients can come back to.
     logs: HashMap<u64, Log>,
     /// All modern clients: they have no sessions, and share what was recorded.
-    modern: Option<usize>,
+    pub(super) modern: Option<usize>,
     /// All clients of a server that issued no sessions.
-    anonymous: Option<usize>,
+    pub(super) anonymous: Option<usize>,
     counters: Arc<[AtomicUsize; 2]>,
     /// A fault ends the program with this status.
     pub(super) exit: Option<u8>,
+    /// How many sessions clients wanted to end.
+    pub(super) deletes: usize,
 }
 
 impl Hub {
@@ -176,6 +178,7 @@ impl Hub {
             anonymous: None,
             counters: Arc::default(),
             exit: None,
+            deletes: 0,
         }
     }
 
@@ -193,7 +196,7 @@ impl Hub {
 
     /// A session of the player. It stands for the recorded one that was as many sessions of its era later than the
     /// first as it is in this process.
-    fn new_session(&mut self) -> usize {
+    pub(super) fn new_session(&mut self) -> usize {
         let counters = Arc::clone(&self.counters);
         let ordinal = move |era| match (&*counters, era) {
             ([legacy, _], Era::Legacy) => legacy.fetch_add(1, Ordering::Relaxed),
@@ -251,59 +254,6 @@ impl Hub {
         }
     }
 
-    fn session_of(&mut self, incoming: Incoming, id: Option<&str>) -> Result<usize, Refused> {
-        if incoming.era == Era::Modern {
-            if let Some(session) = self.modern {
-                return Ok(session);
-            }
-            let session = self.new_session();
-            self.modern = Some(session);
-            return Ok(session);
-        }
-        if !self.offer.sessions {
-            if let Some(session) = self.anonymous {
-                return Ok(session);
-            }
-            let session = self.new_session();
-            self.lives.insert(session, Live::default());
-            self.anonymous = Some(session);
-            return Ok(session);
-        }
-        if incoming.opens {
-            let session = self.new_session();
-            self.lives.insert(session, Live::default());
-            return Ok(session);
-        }
-        self.known(id)
-    }
-
-    fn known(&self, id: Option<&str>) -> Result<usize, Refused> {
-        let Some(id) = id else {
-            let message = "Mcp-Session-Id is missing";
-            return Err(Refused::new(400, "null", code::INVALID_REQUEST, message));
-        };
-        self.ids.get(id).copied().ok_or_else(no_session)
-    }
-
-    /// The session that a standalone stream is opened for.
-    fn stream_of(&mut self, id: Option<&str>) -> Result<&mut Live, Event> {
-        let session = match self.offer.sessions {
-            true => Some(self.known(id).map_err(Event::Refused)?),
-            false => self.anonymous,
-        };
-        let refused = self.offer.get_refused || (!self.offer.sessions && !self.offer.unsolicited);
-        let live = session.and_then(|session| self.lives.get_mut(&session));
-        match live {
-            _ if refused => Err(Event::Status(405)),
-            Some(live) if live.stream.is_some() => {
-                let message = "this session has a standalone stream already";
-                Err(Event::Refused(Refused::new(409, "null", code::INVALID_REQUEST, message)))
-            }
-            Some(live) => Ok(live),
-            None => Err(Event::Refused(no_session())),
-        }
-    }
-
     /// A client comes back for the rest of a stream.
     fn resume(&mut self, session: Option<&str>, last: &str, events: &Events) -> Result<(), Refused> {
         let session = match self.offer.sessions {
@@ -326,19 +276,6 @@ impl Hub {
         let _ = events.send(list);
         log.follower = Some(events.clone());
         Ok(())
-    }
-
-    fn delete(&mut self, id: Option<&str>) -> Event {
-        if !self.offer.sessions || self.offer.delete_refused {
-            return Event::Status(405);
-        }
-        match self.known(id) {
-            Ok(session) => {
-                self.forget(session);
-                Event::Status(200)
-            }
-            Err(refused) => Event::Refused(refused),
-        }
     }
 
     /// A session is over: its id is dead, and its stream ends.

@@ -1,0 +1,77 @@
+//! The sessions of legacy clients: which one a request is of, and how they end.
+
+use super::checks::{Incoming, Refused};
+use super::hub::{Event, Hub, Live, no_session};
+use crate::mcp::{Era, code};
+
+impl Hub {
+    pub(super) fn session_of(&mut self, incoming: Incoming, id: Option<&str>) -> Result<usize, Refused> {
+        if incoming.era == Era::Modern {
+            if let Some(session) = self.modern {
+                return Ok(session);
+            }
+            let session = self.new_session();
+            self.modern = Some(session);
+            return Ok(session);
+        }
+        if !self.offer.sessions {
+            if let Some(session) = self.anonymous {
+                return Ok(session);
+            }
+            let session = self.new_session();
+            self.lives.insert(session, Live::default());
+            self.anonymous = Some(session);
+            return Ok(session);
+        }
+        if incoming.opens {
+            let session = self.new_session();
+            self.lives.insert(session, Live::default());
+            return Ok(session);
+        }
+        self.known(id)
+    }
+
+    pub(super) fn known(&self, id: Option<&str>) -> Result<usize, Refused> {
+        let Some(id) = id else {
+            let message = "Mcp-Session-Id is missing";
+            return Err(Refused::new(400, "null", code::INVALID_REQUEST, message));
+        };
+        self.ids.get(id).copied().ok_or_else(no_session)
+    }
+
+    /// The session that a standalone stream is opened for.
+    pub(super) fn stream_of(&mut self, id: Option<&str>) -> Result<&mut Live, Event> {
+        let session = match self.offer.sessions {
+            true => Some(self.known(id).map_err(Event::Refused)?),
+            false => self.anonymous,
+        };
+        let refused = self.offer.get_refused || (!self.offer.sessions && !self.offer.unsolicited);
+        let live = session.and_then(|session| self.lives.get_mut(&session));
+        match live {
+            _ if refused => Err(Event::Status(405)),
+            Some(live) if live.stream.is_some() => {
+                let message = "this session has a standalone stream already";
+                Err(Event::Refused(Refused::new(409, "null", code::INVALID_REQUEST, message)))
+            }
+            Some(live) => Ok(live),
+            None => Err(Event::Refused(no_session())),
+        }
+    }
+
+    pub(super) fn delete(&mut self, id: Option<&str>) -> Event {
+        if !self.offer.sessions {
+            return Event::Status(405);
+        }
+        let session = match self.known(id) {
+            Ok(session) => session,
+            Err(refused) => return Event::Refused(refused),
+        };
+        let status =
+            self.offer.deletes.get(self.deletes).or(self.offer.deletes.last()).copied().unwrap_or(200);
+        self.deletes += 1;
+        if matches!(status, 200..=299 | 404) {
+            self.forget(session);
+        }
+        Event::Status(status)
+    }
+}
