@@ -60,6 +60,7 @@ mod serve_exact;
 mod serve_legacy;
 mod serve_modern;
 mod serve_parameters;
+mod serve_paths;
 mod serve_recorded;
 mod serve_rounds;
 mod serve_tasks;

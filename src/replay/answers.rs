@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::facts::GET;
+use super::facts::{GET, Redirect};
 use super::index::is_open;
 use super::key;
 use super::live::{self, Splice};
@@ -142,6 +142,11 @@ impl Player {
                 self.withdraw(play.to(), outcome == Outcome::Cut);
                 Flow::Done
             }
+            Some(Outcome::Lost) if self.leads_elsewhere(exchange) => Flow::Fail(
+                code::LOST,
+                "the recorded server led the client to another server, which was not recorded".to_owned(),
+                "record the server that answers",
+            ),
             Some(Outcome::Lost) => Flow::Fail(
                 code::LOST,
                 "the answer to this request is not in the cassette (the recorder was killed, or the line is damaged)"
@@ -154,6 +159,10 @@ impl Player {
             }
             _ => Flow::Wait,
         }
+    }
+
+    fn leads_elsewhere(&self, exchange: u32) -> bool {
+        self.tape.facts(exchange).is_some_and(|facts| facts.redirect == Some(Redirect::Elsewhere))
     }
 
     /// Whether requests that came after this one were answered before the server's end, and are not yet.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
+use super::place::Place;
 use super::tape::{Item, Outcome, index_of};
 use crate::cassette::{Body, Record, Side};
 use crate::jsonrpc::message::{Shape, member};
@@ -48,6 +49,15 @@ pub enum Content {
     Json(Span),
 }
 
+/// Where an answer sends the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirect {
+    /// To another path of the same server.
+    Here,
+    /// To another server.
+    Elsewhere,
+}
+
 /// What was recorded of one HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -57,10 +67,12 @@ pub struct Facts {
     pub kind: Kind,
     /// Its head was recorded.
     pub head: bool,
-    /// The recorded header fields.
+    /// The recorded header fields, without what names the recorded server.
     pub headers: Vec<(String, String)>,
     /// A body that holds no message, where one was kept.
     pub body: Option<Content>,
+    /// Where it sends the client.
+    pub redirect: Option<Redirect>,
     /// How it ended, when not by a complete answer.
     pub end: Option<End>,
     /// Its events had ids, so the client could come back for the rest.
@@ -79,6 +91,7 @@ impl Default for Facts {
             head: false,
             headers: Vec::new(),
             body: None,
+            redirect: None,
             end: None,
             resumable: false,
             primed: false,
@@ -100,6 +113,18 @@ pub struct Manners {
     pub get_refused: bool,
     /// The statuses with which sessions ended, or did not.
     pub deletes: Vec<u16>,
+    /// All answers came on a stream that was opened before (HTTP+SSE, 2024-11-05).
+    pub old: bool,
+    /// Where redirects led to: the endpoint under other paths.
+    pub moved: Vec<String>,
+}
+
+impl Manners {
+    fn moved_to(&mut self, path: &str) {
+        if !self.moved.iter().any(|known| known == path) {
+            self.moved.push(path.to_owned());
+        }
+    }
 }
 
 /// The facts of all exchanges of one server.
@@ -114,12 +139,14 @@ pub(super) struct Wire {
     challenges: HashSet<u32>,
     /// Where a client came back for the rest of an exchange: the exchange and the record of its request.
     resumed: HashMap<u32, VecDeque<u32>>,
+    /// Exchanges whose request was sent again to where their answer led.
+    detours: HashSet<u32>,
     /// The record and the whole text of each answer that is an array, where the request was none.
     arrays: HashMap<u32, Span>,
 }
 
 impl Wire {
-    pub(super) fn new(text: &str, records: &[Record], server: u32) -> Self {
+    pub(super) fn new(text: &str, records: &[Record], server: u32, place: &Place) -> Self {
         let mut wire = Self::default();
         let mut methods: HashMap<u32, String> = HashMap::new();
         let mut batched = HashSet::new();
@@ -150,7 +177,13 @@ impl Wire {
                     wire.modern.insert(exchange);
                 }
                 // Requests elsewhere than at the endpoint say nothing of it.
-                let http = http.as_ref().filter(|http| http.get("path").is_none());
+                let path = http.as_ref().and_then(|http| http.get("path")?.as_str());
+                // What was said there is known, so it is the endpoint, whoever led the client there.
+                if let Some(path) = path.filter(|_| record.view().is_some()) {
+                    wire.manners.moved_to(path);
+                }
+                let is_moved = path.is_some_and(|path| wire.manners.moved.iter().any(|moved| moved == path));
+                let http = http.as_ref().filter(|_| path.is_none() || is_moved);
                 if let Some(method) = http.and_then(|http| http.get("method")?.as_str()) {
                     methods.insert(exchange, method.to_owned());
                 }
@@ -169,7 +202,7 @@ impl Wire {
             }
             let facts = wire.facts.entry(exchange).or_default();
             if let Some(http) = &http {
-                facts.read(http, record.view().is_some());
+                facts.read(http, record.view().is_some(), place, &mut wire.manners);
             }
             facts.body = match record.body {
                 Body::Text(span) => Some(Content::Text(span)),
@@ -192,7 +225,7 @@ impl Wire {
             }
             match methods.get(exchange).map(String::as_str) {
                 Some("GET") => wire.manners.get_refused |= matches!(facts.status, 405 | 501),
-                Some("DELETE") if facts.head && facts.status != 401 => {
+                Some("DELETE") if facts.head && facts.redirect.is_none() && facts.status != 401 => {
                     deletes.push((*exchange, facts.status));
                 }
                 _ => {}
@@ -201,6 +234,7 @@ impl Wire {
         deletes.sort_unstable();
         wire.manners.deletes = deletes.into_iter().map(|(_, status)| status).collect();
         wire.challenges.extend(complaints(text, records, server));
+        wire.follow(text, records, server);
         wire
     }
 
@@ -236,6 +270,7 @@ impl Wire {
         // What was not kept is not known to have been empty.
         let unknown = facts.body.is_none() && matches!(facts.status, 200 | 201 | 203 | 206..=299);
         match (facts.end, &facts.kind) {
+            _ if facts.redirect == Some(Redirect::Elsewhere) => Outcome::Lost,
             (Some(End::Cut), _) => Outcome::Cut,
             (Some(End::ClientClosed | End::Timeout), _) => Outcome::Open,
             (None, Kind::Json | Kind::Sse) if unreadable => Outcome::Lost,
@@ -245,6 +280,44 @@ impl Wire {
             (None, _) if unknown => Outcome::Lost,
             (None, _) => Outcome::Bare,
         }
+    }
+
+    /// Sorts out the redirects. What the client sent again elsewhere was said once: where it is no request, or where a
+    /// replay cannot lead to the place, the first time does not count.
+    fn follow(&mut self, text: &str, records: &[Record], server: u32) {
+        if self.facts.values().all(|facts| facts.redirect.is_none()) {
+            return;
+        }
+        let mut waiting: HashMap<(&str, &str, bool), Vec<u32>> = HashMap::new();
+        for record in records.iter().filter(|record| record.server == server && record.exchange != 0) {
+            let Some(view) = record.view().filter(|_| record.from == Side::Client) else { continue };
+            let part = |span: Option<Span>| span.map_or("", |span| span.of(text));
+            let asks = view.shape == Shape::Request;
+            let said = match asks {
+                true => (part(view.method), part(view.params), true),
+                false => (view.whole.of(text), "", false),
+            };
+            for before in waiting.remove(&said).unwrap_or_default() {
+                match self.facts.get(&before).and_then(|facts| facts.redirect) {
+                    Some(Redirect::Here) if asks => {
+                        // One client, although only the second answer said which.
+                        if let Some(session) = self.sessions.get(&record.exchange).copied() {
+                            self.sessions.entry(before).or_insert(session);
+                        }
+                        self.detours.insert(before)
+                    }
+                    _ => self.challenges.insert(before),
+                };
+            }
+            if self.facts.get(&record.exchange).is_some_and(|facts| facts.redirect.is_some()) {
+                waiting.entry(said).or_default().push(record.exchange);
+            }
+        }
+    }
+
+    /// Whether a request was sent again to where its answer led.
+    pub(super) fn is_detour(&self, exchange: u32) -> bool {
+        self.detours.contains(&exchange)
     }
 
     /// Whether an answer in one piece was cut.
@@ -315,7 +388,7 @@ fn complaints(text: &str, records: &[Record], server: u32) -> Vec<u32> {
 }
 
 impl Facts {
-    fn read(&mut self, http: &Value, speaks: bool) {
+    fn read(&mut self, http: &Value, speaks: bool, place: &Place, manners: &mut Manners) {
         if http.get("event").is_some() {
             self.primed |= !speaks && !self.resumable;
             self.resumable = true;
@@ -332,9 +405,22 @@ impl Facts {
                 other => Kind::Other(other.to_owned()),
             };
         }
-        for name in ["retry-after", "allow", "location"] {
+        for name in ["retry-after", "allow"] {
             if let Some(value) = http.get(name).and_then(Value::as_str) {
                 self.headers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        if let Some(location) = http.get("location").and_then(Value::as_str) {
+            let local = place.local(location);
+            let redirects = matches!(self.status, 300..=399) && self.status != 304;
+            if redirects {
+                self.redirect = Some(if local.is_some() { Redirect::Here } else { Redirect::Elsewhere });
+            }
+            if let Some(local) = local {
+                if redirects {
+                    manners.moved_to(local.split('?').next().unwrap_or_default());
+                }
+                self.headers.push(("location".to_owned(), local));
             }
         }
     }

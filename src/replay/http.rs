@@ -12,6 +12,7 @@ mod endpoint;
 mod faults;
 mod hub;
 pub mod ids;
+mod paths;
 mod reply;
 mod sessions;
 mod stage;
@@ -35,6 +36,7 @@ use crate::redact;
 pub use declared::Declared;
 use endpoint::Endpoint;
 use hub::Hub;
+pub use paths::Paths;
 use stage::Stage;
 
 /// The path of the endpoint.
@@ -70,6 +72,8 @@ pub struct Offer {
     pub modern_versions: Vec<String>,
     /// Header fields that repeat arguments.
     pub declared: Declared,
+    /// Where it is.
+    pub paths: Paths,
 }
 
 impl Offer {
@@ -93,6 +97,7 @@ impl Offer {
                 .collect(),
             modern_versions: tape.modern_versions.clone(),
             declared: Declared::of(tape, redaction),
+            paths: Paths::of(tape),
         }
     }
 
@@ -111,6 +116,20 @@ impl Offer {
 
     fn allow(&self) -> &'static str {
         if self.legacy { "GET, POST, DELETE" } else { "POST" }
+    }
+}
+
+impl Player {
+    /// What HTTP clients may expect.
+    #[must_use]
+    pub fn offer(&self) -> Offer {
+        Offer::of(&self.tape, self.rules.redaction())
+    }
+
+    /// The path at which HTTP clients are told to find it.
+    #[must_use]
+    pub fn path(&self) -> String {
+        Paths::of(&self.tape).announced
     }
 }
 

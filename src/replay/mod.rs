@@ -17,6 +17,7 @@ mod miss;
 pub mod nearest;
 mod options;
 pub mod pace;
+mod place;
 pub mod player;
 pub mod report;
 pub mod session;

@@ -18,7 +18,7 @@ use super::nearest::cut;
 pub use super::options::{Options, Ordering, Repeat};
 use super::report::Report;
 use super::session::{Asked, Batch, Ordinal, Play, Session};
-use super::tape::{Step, Tape};
+use super::tape::{Step, Tape, index_of};
 use super::tasks::Tasks;
 use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::elements;
@@ -142,9 +142,13 @@ impl Player {
             ..Report::default()
         };
         let tasks = Tasks::new(&tape);
+        // Who cannot be led elsewhere, or would be led there for ever, is there already.
+        let leads = options.http && options.ordering != Ordering::Any;
+        let plays = |number: u32| leads || !tape.is_detour(number);
         let notes = tape.notes.clone();
         let mut player = Self {
-            taken: vec![false; tape.exchanges.len()],
+            taken: (0..index_of(tape.exchanges.len())).map(|number| !plays(number)).collect(),
+            index: Index::new(&tape, &plays),
             faults: None,
             owed: Vec::new(),
             rules,
@@ -155,7 +159,6 @@ impl Player {
             out: Vec::new(),
             report,
             tasks,
-            index: Index::new(&tape),
             tape,
             next_play: 0,
             next_batch: 0,
@@ -519,12 +522,6 @@ impl Player {
         }
         report.pending.sort();
         report
-    }
-
-    /// What HTTP clients may expect.
-    #[must_use]
-    pub fn offer(&self) -> super::http::Offer {
-        super::http::Offer::of(&self.tape, self.rules.redaction())
     }
 
     /// The name of the server that is played.

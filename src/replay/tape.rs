@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::facts::{Facts, GET, Manners, Wire};
+use super::place::Place;
 use crate::cassette::{Body, Cassette, Ended, Exit, Head, Record, Side, Timing};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::{Span, elements};
@@ -129,6 +130,8 @@ pub struct Tape {
     pub capabilities: Vec<Span>,
     /// What of the recording is not replayed as it was, for people.
     pub notes: Vec<String>,
+    /// Where its server was.
+    pub place: Place,
     pub(super) wire: Wire,
 }
 
@@ -137,6 +140,8 @@ impl Tape {
     #[must_use]
     pub fn new(cassette: Cassette, server: u32) -> Self {
         let name = cassette.server(server).map(|(name, _)| name.clone()).unwrap_or_default();
+        let url = cassette.server(server).and_then(|(_, server)| server.url.as_deref());
+        let place = url.map(Place::of).unwrap_or_default();
         let mut tape = Self {
             text: String::new(),
             head: Head::default(),
@@ -150,7 +155,8 @@ impl Tape {
             legacy: false,
             capabilities: Vec::new(),
             notes: Vec::new(),
-            wire: Wire::new(&cassette.text, &cassette.records, server),
+            wire: Wire::new(&cassette.text, &cassette.records, server, &place),
+            place,
         };
         let Cassette { head, text, records, .. } = cassette;
         tape.head = head;
@@ -280,6 +286,9 @@ impl Tape {
             item.exchange == GET && item.from == Side::Server && item.view.shape == Shape::Response
         };
         let joined: HashSet<u32> = self.items.iter().filter(answers).map(|item| item.conn).collect();
+        let whole = |item: &Item| item.view.shape == Shape::Response && item.from == Side::Server;
+        self.wire.manners.old =
+            !joined.is_empty() && self.items.iter().all(|item| !whole(item) || joined.contains(&item.conn));
         self.items.iter_mut().filter(|item| joined.contains(&item.conn)).for_each(|item| item.exchange = 0);
     }
 
@@ -293,6 +302,12 @@ impl Tape {
     #[must_use]
     pub fn is_modern_only(&self) -> bool {
         !self.legacy && !self.modern_versions.is_empty()
+    }
+
+    /// Whether the answer to a request only led to where it was sent again.
+    #[must_use]
+    pub fn is_detour(&self, exchange: u32) -> bool {
+        self.request(exchange).is_some_and(|request| self.wire.is_detour(request.exchange))
     }
 
     /// How the server behaves over HTTP.

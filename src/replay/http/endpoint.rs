@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Sender, unbounded};
 
+use super::Offer;
 use super::checks::{self, Refused, accepts};
 use super::hub::{Command, Event};
+use super::paths::Spot;
 use super::reply::{Asked, Reply, session_of};
 use super::stage::Stage;
-use super::{OLD_POST, OLD_STREAM, Offer};
 use crate::http::Headers;
 use crate::http::guard::Guard;
 use crate::http::server::Request;
@@ -38,18 +39,16 @@ impl Endpoint {
             let refused = Refused::new(403, "null", code::INVALID_REQUEST, forbidden.why());
             return self.answer(request, common).refuse(&refused);
         }
-        let path = request.path().to_owned();
-        let streamable = matches!(path.as_str(), "/mcp" | "/mcp/" | "/");
-        let old = self.offer.legacy;
-        match request.method() {
-            "OPTIONS" => self.preflight(request, common),
-            "POST" if streamable => self.post(request, common),
-            "GET" if streamable => self.get(request, common),
-            "DELETE" if streamable => self.delete(request, common),
-            "GET" if old && path == OLD_STREAM => self.open_old(request, common),
-            "POST" if old && path == OLD_POST => self.post_old(request, common),
-            _ if streamable => self.status(request, common, 405),
-            _ => self.status(request, common, 404),
+        let spot = self.offer.paths.at(request.path());
+        match (request.method(), spot) {
+            ("OPTIONS", _) => self.preflight(request, common),
+            ("POST", Spot::Endpoint) => self.post(request, common),
+            ("GET", Spot::Endpoint) => self.get(request, common),
+            ("DELETE", Spot::Endpoint) => self.delete(request, common),
+            ("GET", Spot::Stream) => self.open_old(request, common),
+            ("POST", Spot::Post) => self.post_old(request, common),
+            (_, Spot::Endpoint | Spot::Stream) => self.status(request, common, 405),
+            (_, Spot::Post | Spot::Nothing) => self.status(request, common, 404),
         }
     }
 

@@ -162,6 +162,8 @@ pub(super) struct Hub {
     pub(super) exit: Option<u8>,
     /// How many sessions clients wanted to end.
     pub(super) deletes: usize,
+    /// The session of an `initialize` that was led elsewhere.
+    pub(super) led: Option<usize>,
 }
 
 impl Hub {
@@ -179,6 +181,7 @@ impl Hub {
             counters: Arc::default(),
             exit: None,
             deletes: 0,
+            led: None,
         }
     }
 
@@ -325,7 +328,10 @@ impl Hub {
                         log.follow(Event::Over { cut });
                     }
                     self.push(&mut sent, carrier, Event::Over { cut });
-                    self.waiters.remove(&carrier);
+                    if let Some(waiter) = self.waiters.remove(&carrier).filter(|waiter| waiter.opens) {
+                        self.lives.remove(&waiter.session);
+                        self.led = Some(waiter.session);
+                    }
                 }
                 Output::Message { session, carrier, text, part, .. } => {
                     let carrier = carrier.filter(|_| !self.lives.get(&session).is_some_and(|live| live.old));

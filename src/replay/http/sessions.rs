@@ -24,7 +24,8 @@ impl Hub {
             return Ok(session);
         }
         if incoming.opens {
-            let session = self.new_session();
+            // Who was led here from another path is no further client.
+            let session = self.led.take().unwrap_or_else(|| self.new_session());
             self.lives.insert(session, Live::default());
             return Ok(session);
         }
