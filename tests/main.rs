@@ -62,6 +62,7 @@ mod serve_modern;
 mod serve_parameters;
 mod serve_paths;
 mod serve_recorded;
+mod serve_refused;
 mod serve_rounds;
 mod serve_tasks;
 mod settings;

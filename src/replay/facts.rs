@@ -139,6 +139,8 @@ pub(super) struct Wire {
     challenges: HashSet<u32>,
     /// Where a client came back for the rest of an exchange: the exchange and the record of its request.
     resumed: HashMap<u32, VecDeque<u32>>,
+    /// The errors that were answered: the method, what it was about, and the code.
+    refusals: HashSet<(String, Option<String>, i64)>,
     /// Exchanges whose request was sent again to where their answer led.
     detours: HashSet<u32>,
     /// The record and the whole text of each answer that is an array, where the request was none.
@@ -235,6 +237,7 @@ impl Wire {
         wire.manners.deletes = deletes.into_iter().map(|(_, status)| status).collect();
         wire.challenges.extend(complaints(text, records, server));
         wire.follow(text, records, server);
+        wire.refusals = refusals(text, records, server);
         wire
     }
 
@@ -315,6 +318,12 @@ impl Wire {
         }
     }
 
+    /// Whether a request was answered by an error of this code.
+    pub(super) fn was_refused(&self, method: &str, name: Option<&str>, code: i32) -> bool {
+        let refusal = (method.to_owned(), name.map(str::to_owned), code.into());
+        self.refusals.contains(&refusal)
+    }
+
     /// Whether a request was sent again to where its answer led.
     pub(super) fn is_detour(&self, exchange: u32) -> bool {
         self.detours.contains(&exchange)
@@ -353,6 +362,28 @@ impl Wire {
             record.exchange
         }
     }
+}
+
+/// What was answered by errors, and their codes.
+fn refusals(text: &str, records: &[Record], server: u32) -> HashSet<(String, Option<String>, i64)> {
+    let of_server = || records.iter().filter(|record| record.server == server && record.exchange != 0);
+    let code = |record: &Record| {
+        let error = record.view().filter(|_| record.from == Side::Server)?.error?;
+        member(text, error, "code")?.of(text).parse::<i64>().ok()
+    };
+    let codes: HashMap<u32, i64> =
+        of_server().filter_map(|record| Some((record.exchange, code(record)?))).collect();
+    if codes.is_empty() {
+        return HashSet::new();
+    }
+    let refused = |record: &Record| {
+        let view = record.view().filter(|_| record.from == Side::Client)?;
+        let code = codes.get(&record.exchange)?;
+        let method = view.method_name(text).into_owned();
+        let name = mcp::target(&method, text, view);
+        Some((method, name, *code))
+    };
+    of_server().filter_map(refused).collect()
 }
 
 /// The exchanges in which a server missed header fields that repeat arguments. A client that does not know of them yet

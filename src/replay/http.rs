@@ -13,6 +13,7 @@ mod faults;
 mod hub;
 pub mod ids;
 mod paths;
+mod refusals;
 mod reply;
 mod sessions;
 mod stage;

@@ -19,6 +19,7 @@ mod options;
 pub mod pace;
 mod place;
 pub mod player;
+pub mod refused;
 pub mod report;
 pub mod session;
 pub mod stdio;

@@ -16,6 +16,7 @@ use super::key::{self, Key, Rules};
 use super::live;
 use super::nearest::cut;
 pub use super::options::{Options, Ordering, Repeat};
+use super::refused::Stray;
 use super::report::Report;
 use super::session::{Asked, Batch, Ordinal, Play, Session};
 use super::tape::{Step, Tape, index_of};
@@ -125,6 +126,10 @@ pub struct Player {
     pub(super) faults: Option<Faults>,
     /// Exchanges whose answers a fault kept from the client.
     pub(super) owed: Vec<u32>,
+    /// Requests that were refused and may come again.
+    pub(super) strays: Vec<Stray>,
+    /// How many sessions there have been.
+    pub(super) births: u64,
     next_play: u64,
     next_batch: u64,
     /// The exchange whose answer carried this `requestState`, and the last one that asked for input, by base key.
@@ -160,6 +165,8 @@ impl Player {
             report,
             tasks,
             tape,
+            strays: Vec::new(),
+            births: 0,
             next_play: 0,
             next_batch: 0,
             asked_for_input: HashMap::new(),
@@ -170,7 +177,10 @@ impl Player {
 
     /// A new live session.
     pub fn open(&mut self, ordinal: Ordinal) -> usize {
-        self.sessions.push(Session::new(ordinal));
+        self.births += 1;
+        let mut new = Session::new(ordinal);
+        new.born = self.births;
+        self.sessions.push(new);
         self.sessions.len() - 1
     }
 
@@ -257,6 +267,7 @@ impl Player {
     fn request(&mut self, request: &Request<'_>, now: u64) {
         self.greet(request, now);
         self.note_level(request);
+        self.asked_again(request);
         if request.method == "ping" {
             return self.answer(request.to(), Part::Made, live::result(request.id, "{}"));
         }

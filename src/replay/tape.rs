@@ -310,6 +310,12 @@ impl Tape {
         self.request(exchange).is_some_and(|request| self.wire.is_detour(request.exchange))
     }
 
+    /// Whether a request of this method, about this, was answered by an error of this code over HTTP.
+    #[must_use]
+    pub fn was_refused(&self, method: &str, name: Option<&str>, code: i32) -> bool {
+        self.wire.was_refused(method, name, code)
+    }
+
     /// How the server behaves over HTTP.
     #[must_use]
     pub fn manners(&self) -> &Manners {

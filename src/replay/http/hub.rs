@@ -8,26 +8,38 @@ use crossbeam_channel::Sender;
 
 use super::Offer;
 use super::checks::{Incoming, Refused};
-use super::ids;
+use super::ids::Issuer;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
 use crate::replay::Aside;
 use crate::replay::player::{Framing, Output, Part, Player};
+use crate::replay::refused::Refusal;
 
 /// What a connection tells the player.
 pub(super) enum Command {
     /// A message was posted.
-    Post { carrier: u64, session: Option<String>, incoming: Incoming, body: Vec<u8>, events: Events },
+    Post {
+        carrier: u64,
+        connection: u64,
+        session: Option<String>,
+        incoming: Incoming,
+        body: Vec<u8>,
+        events: Events,
+    },
     /// A legacy client opens its standalone stream.
     Open { carrier: u64, session: Option<String>, last: Option<String>, events: Events },
     /// A client of HTTP+SSE (2024-11-05) opens its only stream.
     OpenOld { carrier: u64, events: Events },
     /// A client of HTTP+SSE posts a message, which is answered on its stream.
-    PostOld { session: String, body: Vec<u8>, events: Events },
+    PostOld { connection: u64, session: String, body: Vec<u8>, events: Events },
     /// A legacy client ends its session.
     Delete { session: Option<String>, events: Events },
     /// The client of a request or stream has left.
     Left { carrier: u64 },
+    /// A body was refused.
+    Refused { body: Vec<u8>, refusal: Refusal },
+    /// The user should know.
+    Warn(&'static str),
 }
 
 /// Takes what a connection is to send. What goes together comes together.
@@ -162,6 +174,7 @@ pub(super) struct Hub {
     pub(super) exit: Option<u8>,
     /// How many sessions clients wanted to end.
     pub(super) deletes: usize,
+    pub(super) issuer: Issuer,
     /// The session of an `initialize` that was led elsewhere.
     pub(super) led: Option<usize>,
 }
@@ -181,6 +194,7 @@ impl Hub {
             counters: Arc::default(),
             exit: None,
             deletes: 0,
+            issuer: Issuer::default(),
             led: None,
         }
     }
@@ -210,10 +224,17 @@ impl Hub {
 
     pub(super) fn take(&mut self, command: Command, now: u64) {
         match command {
-            Command::Post { carrier, session, incoming, body, events } => {
-                let session = match self.session_of(incoming, session.as_deref()) {
+            Command::Post { carrier, connection, session, incoming, body, events } => {
+                if incoming.opens {
+                    self.player.recovers(connection);
+                }
+                let named = session;
+                let session = match self.session_of(incoming, named.as_deref()) {
                     Ok(session) => session,
-                    Err(refused) => return drop(events.send(vec![Event::Refused(refused)])),
+                    Err(refused) => {
+                        self.stray(&body, connection, named.as_deref(), &refused);
+                        return drop(events.send(vec![Event::Refused(refused)]));
+                    }
                 };
                 if incoming.asks {
                     let opens = incoming.opens && self.offer.sessions;
@@ -234,7 +255,7 @@ impl Hub {
                 Err(event) => drop(events.send(vec![event])),
             },
             Command::OpenOld { carrier, events } => {
-                let Some(id) = ids::fresh() else { return };
+                let Some(id) = self.issuer.issue() else { return };
                 let session = self.new_session();
                 self.player.pipe(session);
                 self.ids.insert(id.clone(), session);
@@ -242,8 +263,9 @@ impl Hub {
                 live.open(carrier, events, Event::Endpoint(id));
                 self.lives.insert(session, live);
             }
-            Command::PostOld { session, body, events } => {
+            Command::PostOld { connection, session, body, events } => {
                 let Some(&session) = self.ids.get(&session) else {
+                    self.stray(&body, connection, Some(&session), &no_session());
                     return drop(events.send(vec![Event::Refused(no_session())]));
                 };
                 let _ = events.send(vec![Event::Status(202)]);
@@ -254,6 +276,8 @@ impl Hub {
                 let _ = events.send(vec![event]);
             }
             Command::Left { carrier } => self.left(carrier, now),
+            Command::Refused { body, refusal } => self.player.refused(&body, &refusal),
+            Command::Warn(what) => self.player.warn(what.to_owned()),
         }
     }
 
@@ -397,7 +421,7 @@ impl Hub {
             return;
         };
         let opened = View::of(text).is_ok_and(|view| view.result.is_some());
-        let id = ids::fresh().filter(|_| opened);
+        let id = self.issuer.issue().filter(|_| opened);
         match (id, self.lives.get_mut(&session)) {
             (Some(id), Some(live)) => {
                 self.ids.insert(id.clone(), session);
@@ -418,6 +442,7 @@ impl Hub {
         let mut sessions: Vec<usize> = self.lives.keys().copied().chain(self.modern).collect();
         sessions.sort_unstable();
         sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
+        self.player.settle_refused();
         self.pass_on();
         self.tell_all(&Event::Closing);
     }

@@ -61,6 +61,8 @@ pub(super) struct Reply<'c, 'o> {
     events: Option<Receiver<Vec<Event>>>,
     /// What came while a slow message was going out.
     later: VecDeque<Vec<Event>>,
+    /// Is told when the client does not take what the answer is.
+    pub(super) unacceptable: Option<Box<dyn FnOnce() + 'o>>,
 }
 
 impl<'c, 'o> Reply<'c, 'o> {
@@ -75,6 +77,7 @@ impl<'c, 'o> Reply<'c, 'o> {
             rate: None,
             events: None,
             later: VecDeque::new(),
+            unacceptable: None,
         }
     }
 
@@ -366,6 +369,9 @@ impl<'c, 'o> Reply<'c, 'o> {
     }
 
     fn not_acceptable(&mut self) -> io::Result<()> {
+        if let Some(tell) = self.unacceptable.take() {
+            tell();
+        }
         let message = "the answer is a stream of events, which Accept does not name";
         self.refuse(&Refused::new(406, "null", code::INVALID_REQUEST, message))
     }

@@ -2,9 +2,17 @@
 
 use super::checks::{Incoming, Refused};
 use super::hub::{Event, Hub, Live, no_session};
+use super::refusals;
 use crate::mcp::{Era, code};
 
 impl Hub {
+    /// Requests of a session that is not there. One that was there has ended, which its client may not know yet.
+    pub(super) fn stray(&mut self, body: &[u8], connection: u64, session: Option<&str>, refused: &Refused) {
+        if !session.is_some_and(|session| self.issuer.issued(session)) {
+            self.player.refused(body, &refusals::of_session(refused, connection, session));
+        }
+    }
+
     pub(super) fn session_of(&mut self, incoming: Incoming, id: Option<&str>) -> Result<usize, Refused> {
         if incoming.era == Era::Modern {
             if let Some(session) = self.modern {
