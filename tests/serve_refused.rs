@@ -224,3 +224,37 @@ fn what_is_no_json_is_told() {
     server.post("{\"jsonrpc\":", &[]).fails(400, -32700);
     assert!(server.end(0).stderr.contains("a client sent a body that is not JSON"));
 }
+
+#[test]
+fn very_many_sessions_do_not_use_up_the_memory() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.play_recorded_http(&legacy(), &[]);
+    let (idle, streaming) = (server.greet("{}"), server.greet("{}"));
+    let stream = streaming.get();
+    let mut wire = Wire::to(server.host.parse().unwrap());
+    let body = initialize("{}");
+    let text = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        server.host,
+        body.len()
+    );
+    let mut open = |count: usize| {
+        let mut last = String::new();
+        for _ in 0..count {
+            wire.write(&text);
+            last = wire.answer().header("mcp-session-id").unwrap().to_owned();
+        }
+        last
+    };
+    open(9_998);
+    assert_eq!(idle.post(&request("1", "ping", "{}")).expect(200).body, result("1", "{}"));
+    // The one that was used last stays, the oldest of the others goes.
+    let last = open(9_999);
+    idle.post(&request("2", "ping", "{}")).expect(404);
+    assert_eq!(streaming.post(&request("3", "ping", "{}")).expect(200).body, result("3", "{}"));
+    let fields = [("Mcp-Session-Id", last.as_str())];
+    assert_eq!(server.post(&call("4", "echo", "{}"), &fields).expect(200).body, said("4", "echoed"));
+    stream.close();
+    let ended = server.end(0);
+    assert_eq!(ended.stderr.matches("there were 10000 sessions").count(), 1, "{}", ended.stderr);
+}

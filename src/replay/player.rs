@@ -130,6 +130,8 @@ pub struct Player {
     pub(super) strays: Vec<Stray>,
     /// How many sessions there have been.
     pub(super) births: u64,
+    /// The places of sessions that are over.
+    pub(super) free: Vec<usize>,
     next_play: u64,
     next_batch: u64,
     /// The exchange whose answer carried this `requestState`, and the last one that asked for input, by base key.
@@ -167,6 +169,7 @@ impl Player {
             tape,
             strays: Vec::new(),
             births: 0,
+            free: Vec::new(),
             next_play: 0,
             next_batch: 0,
             asked_for_input: HashMap::new(),
@@ -180,6 +183,12 @@ impl Player {
         self.births += 1;
         let mut new = Session::new(ordinal);
         new.born = self.births;
+        if let Some(session) = self.free.pop()
+            && let Some(place) = self.sessions.get_mut(session)
+        {
+            *place = new;
+            return session;
+        }
         self.sessions.push(new);
         self.sessions.len() - 1
     }

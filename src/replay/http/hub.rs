@@ -101,6 +101,8 @@ pub(super) struct Live {
     pub(super) old: bool,
     /// The bytes per second of the next message.
     pub(super) rate: Option<u64>,
+    /// When something last came for it.
+    pub(super) used: u64,
 }
 
 impl Live {
@@ -174,6 +176,8 @@ pub(super) struct Hub {
     pub(super) exit: Option<u8>,
     /// How many sessions clients wanted to end.
     pub(super) deletes: usize,
+    /// How many messages came for sessions.
+    pub(super) clock: u64,
     pub(super) issuer: Issuer,
     /// The session of an `initialize` that was led elsewhere.
     pub(super) led: Option<usize>,
@@ -194,6 +198,7 @@ impl Hub {
             counters: Arc::default(),
             exit: None,
             deletes: 0,
+            clock: 0,
             issuer: Issuer::default(),
             led: None,
         }
@@ -236,6 +241,7 @@ impl Hub {
                         return drop(events.send(vec![Event::Refused(refused)]));
                     }
                 };
+                self.touch(session);
                 if incoming.asks {
                     let opens = incoming.opens && self.offer.sessions;
                     self.waiters.insert(carrier, Waiter { session, events, opens });
@@ -315,6 +321,7 @@ impl Hub {
         if let Some((_, events)) = live.stream {
             let _ = events.send(vec![Event::Over { cut: false }]);
         }
+        self.player.close(session);
     }
 
     fn left(&mut self, carrier: u64, now: u64) {

@@ -1,15 +1,47 @@
 //! The sessions of legacy clients: which one a request is of, and how they end.
 
+use std::collections::HashSet;
+
 use super::checks::{Incoming, Refused};
 use super::hub::{Event, Hub, Live, no_session};
 use super::refusals;
 use crate::mcp::{Era, code};
+
+/// So many sessions may be live at once.
+const SESSIONS: usize = 10_000;
 
 impl Hub {
     /// Requests of a session that is not there. One that was there has ended, which its client may not know yet.
     pub(super) fn stray(&mut self, body: &[u8], connection: u64, session: Option<&str>, refused: &Refused) {
         if !session.is_some_and(|session| self.issuer.issued(session)) {
             self.player.refused(body, &refusals::of_session(refused, connection, session));
+        }
+    }
+
+    /// Something came for a session.
+    pub(super) fn touch(&mut self, session: usize) {
+        self.clock += 1;
+        if let Some(live) = self.lives.get_mut(&session) {
+            live.used = self.clock;
+        }
+    }
+
+    /// Ends the session that was unused for the longest time, where there are very many: clients that never end theirs
+    /// are not to use up the memory.
+    fn make_room(&mut self) {
+        if self.lives.len() < SESSIONS {
+            return;
+        }
+        let busy: HashSet<usize> = self.waiters.values().map(|waiter| waiter.session).collect();
+        let idle = self
+            .lives
+            .iter()
+            .filter(|(session, live)| live.id.is_some() && live.stream.is_none() && !busy.contains(session));
+        if let Some((&oldest, _)) = idle.min_by_key(|(_, live)| live.used) {
+            self.forget(oldest);
+            self.player.warn(format!(
+                "there were {SESSIONS} sessions: those that were unused for the longest time were ended"
+            ));
         }
     }
 
@@ -33,6 +65,7 @@ impl Hub {
         }
         if incoming.opens {
             // Who was led here from another path is no further client.
+            self.make_room();
             let session = self.led.take().unwrap_or_else(|| self.new_session());
             self.lives.insert(session, Live::default());
             return Ok(session);
