@@ -115,7 +115,7 @@ impl Player {
         }
     }
 
-    fn add_miss(&mut self, miss: Miss) {
+    pub(super) fn add_miss(&mut self, miss: Miss) {
         self.out.push(Output::Note(miss.words()));
         self.report.misses.push(miss);
     }
