@@ -253,6 +253,18 @@ fn core_about(id: &str, method: &str, task: &str) -> String {
 }
 
 #[test]
+fn a_result_that_was_not_recorded_is_a_miss() {
+    let sandbox = Sandbox::new();
+    let made = handshake().len() + 2;
+    let mut client = sandbox.play(&core()[..made], &[]);
+    client.greet(r#"{"elicitation":{}}"#);
+    let task = asks(&mut client, &core_job("1"));
+    let id = task["task"]["taskId"].as_str().unwrap();
+    client.fails(&core_about("2", "tasks/result", id), -31002);
+    assert!(client.close(3).stderr.contains("this task's result was not recorded"));
+}
+
+#[test]
 fn r105_the_result_may_be_asked_for_at_once_and_brings_the_question() {
     let sandbox = Sandbox::new();
     for runs in [1, 2] {

@@ -57,7 +57,7 @@ fn r065_header_fields_must_agree_with_the_body() {
         }
     }
     assert!(server.modern(&body).expect(200).body.contains("echoed"));
-    server.end(0);
+    server.end(3);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn r066_names_in_base64_and_field_names_in_any_case() {
             answer.fails(400, -32020);
         }
     }
-    server.end(0);
+    server.end(3);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn r067_what_meta_must_hold() {
         assert_ne!(body, whole);
         assert!(server.modern(&body).fails(400, -32602).body.contains("\"id\":9"));
     }
-    server.end(0);
+    server.end(3);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn r070_answers_arrays_and_notifications() {
     server.post("3", &fields).fails(400, -32600);
     let answer = server.post(&notification("cancelled", r#"{"requestId":1}"#), &fields).expect(202);
     assert_eq!(answer.body, "");
-    server.end(0);
+    server.end(3);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn r081_who_takes_no_events() {
     fields.push(("Accept".to_owned(), "application/json".to_owned()));
     let fields: Vec<(&str, &str)> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
     server.post(&body, &fields).expect(406);
-    server.end(0);
+    server.end(3);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn r065_r066_fields_that_repeat_arguments() {
     post(&server, &call("1", "other", "{}"), &[("Mcp-Param-Region", "us"), ("Mcp-Param-X", "")]).expect(200);
     // Another revision is refused as such, whatever else is wrong.
     post(&server, &body.replace("2026-07-28", "2099-01-01"), &[]).fails(400, -32022);
-    server.end(0);
+    server.end(3);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn r065_any_of_the_recorded_lists_will_do() {
     post(&server, &body, &[("Mcp-Param-Region", "us")]).expect(200);
     post(&server, &body, &[("Mcp-Param-Zone", "us")]).expect(200);
     post(&server, &body, &[]).fails(400, -32020);
-    server.end(0);
+    server.end(3);
     // A list without any declaration, or with one that no client may heed, asks for nothing.
     for other in [r#""region":{"type":"string"}"#, r#""region":{"type":"number","x-mcp-header":"Region"}"#] {
         let server = playing(&sandbox, &[REGION, other], &calls);
@@ -247,7 +247,7 @@ fn r065_what_redaction_covers_turns_nobody_away() {
         let fields = [("Mcp-Param-REDACTED-1", "us"), ("Mcp-Param-Api-Key", "dummy")];
         let answer = post(&server, &body.replace("s3cret-value", "dummy"), &fields);
         assert_eq!(answer.status, if known { 400 } else { 200 }, "{rules:?} {}", answer.body);
-        server.end(0);
+        server.end(if known { 3 } else { 0 });
         std::fs::remove_file(sandbox.path.join("c.json")).unwrap();
     }
 }

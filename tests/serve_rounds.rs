@@ -216,5 +216,5 @@ fn r077_origins_and_hosts_that_are_allowed() {
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://inspector.example"));
     let simple = [("Content-Type", "text/plain")];
     server.post(&body, &simple).expect(415);
-    server.end(0);
+    server.end(3);
 }

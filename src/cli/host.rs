@@ -116,7 +116,7 @@ impl Hosting<'_> {
         let (player, warnings) = player(&what)?;
         let uses = Uses::begin(&what, &player);
         let (listener, guard) = listen::bind(&Http::default())?;
-        let url = format!("http://{}{}", listener.address(), replay::http::PATH);
+        let url = format!("http://{}{}", listener.address(), player.path());
         let (stop, stopped) = unbounded();
         let Replay { source, server: named, owner, session, matching, staging, voice, .. } = what;
         let thread = started(server, move || {

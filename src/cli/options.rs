@@ -263,7 +263,7 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
     let uses = Uses::begin(replay, &player);
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
-        listen::announce(&server, http::PATH, &http, replay.voice)?;
+        listen::announce(&server, &player.path(), &http, replay.voice)?;
         end_with_owner(replay.owner.clone(), end);
         let (player, ended) = http::serve(player, server, guard, http.faithful, &caught, aside())?;
         return conclude(&player, ended, replay, warnings, uses);

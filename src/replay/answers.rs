@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::facts::GET;
+use super::facts::{GET, Redirect};
 use super::index::is_open;
 use super::key;
 use super::live::{self, Splice};
@@ -12,8 +12,9 @@ use super::report::Miss;
 use super::session::{Asked, Play};
 use super::tape::{Item, Outcome, Step};
 use super::unsolicited::admits;
-use crate::jsonrpc::message::{member, member_at};
-use crate::jsonrpc::scan::Members;
+use crate::jsonrpc::canonical;
+use crate::jsonrpc::message::{View, member, member_at};
+use crate::jsonrpc::scan::{Members, Span};
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era, code};
 
@@ -29,6 +30,10 @@ pub(super) enum Flow {
 
 /// The way out of an error that `--strict` made of a warning.
 pub(super) const WITHOUT_STRICT: &str = "without --strict this is a warning";
+
+/// Why what was recorded over HTTP is no answer on a pipe, and the way out.
+const NO_ANSWER: &str = "the recorded server answered over HTTP, and not with a message";
+const SERVE_HTTP: &str = "to see what it did, serve it with --listen";
 
 /// How long the recorded end of a server waits for calls that were answered before it, in microseconds.
 const END_GRACE: u64 = 250_000;
@@ -69,6 +74,8 @@ impl Player {
                 Step::Send(_) | Step::Answer(_) if play.listen && !play.first && play.at > 0 => {
                     return Flow::Wait;
                 }
+                // It goes out with the answer.
+                Step::Send(item) | Step::Ask(item) if self.shares_its_array(play, exchange, item) => {}
                 Step::Send(item) => self.send_notification(play, item, now),
                 Step::Ask(item) => {
                     if let Err(missing) = self.ask(play, number, item) {
@@ -128,15 +135,18 @@ impl Player {
                 self.out.push(Output::EndOfStream { session: play.session });
                 Flow::Done
             }
-            Some(Outcome::Cut | Outcome::Bare) if !self.options.http => Flow::Fail(
-                code::LOST,
-                "the recorded server answered over HTTP, and not with a message".to_owned(),
-                "to see what it did, serve it with --listen",
-            ),
+            Some(Outcome::Cut | Outcome::Bare) if !self.options.http => {
+                Flow::Fail(code::LOST, NO_ANSWER.to_owned(), SERVE_HTTP)
+            }
             Some(outcome @ (Outcome::Cut | Outcome::Bare)) => {
                 self.withdraw(play.to(), outcome == Outcome::Cut);
                 Flow::Done
             }
+            Some(Outcome::Lost) if self.leads_elsewhere(exchange) => Flow::Fail(
+                code::LOST,
+                "the recorded server led the client to another server, which was not recorded".to_owned(),
+                "record the server that answers",
+            ),
             Some(Outcome::Lost) => Flow::Fail(
                 code::LOST,
                 "the answer to this request is not in the cassette (the recorder was killed, or the line is damaged)"
@@ -149,6 +159,10 @@ impl Player {
             }
             _ => Flow::Wait,
         }
+    }
+
+    fn leads_elsewhere(&self, exchange: u32) -> bool {
+        self.tape.facts(exchange).is_some_and(|facts| facts.redirect == Some(Redirect::Elsewhere))
     }
 
     /// Whether requests that came after this one were answered before the server's end, and are not yet.
@@ -215,21 +229,59 @@ impl Player {
         ending.unwrap_or_default().into_iter().for_each(|number| self.advance(number, now));
     }
 
+    /// The array that the answer to a request came in which was no array itself. On a pipe it would be no answer.
+    fn array_of(&self, play: &Play, item: &Item) -> Option<Span> {
+        self.tape.wire.array(item).filter(|_| self.options.http && play.batch.is_none())
+    }
+
+    fn shares_its_array(&self, play: &Play, exchange: u32, item: u32) -> bool {
+        let (Some(item), Some(answer)) = (self.tape.item(item), self.tape.answer(exchange)) else {
+            return false;
+        };
+        item.record == answer.record && self.array_of(play, answer).is_some()
+    }
+
+    /// Whether the answer names another request than the one it came on the exchange of.
+    fn names_another(&self, play: &Play, item: &Item) -> bool {
+        let text = &self.tape.text;
+        let request =
+            play.exchange.and_then(|exchange| self.tape.request(exchange)).and_then(|it| it.view.id);
+        let (Some(asked), Some(named)) = (request, item.view.id) else { return false };
+        let (asked, named) = (asked.of(text), named.of(text));
+        item.exchange != 0
+            && named != "null"
+            && asked != named
+            && canonical::of(asked) != canonical::of(named)
+    }
+
     pub(super) fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {
         // The rest is about what the client learns from the answer.
         if self.give_error(play) {
             return Flow::Done;
         }
         let Some(item) = self.tape.item(index).copied() else { return Flow::Done };
+        let names_another = self.names_another(play, &item);
+        if !self.options.http {
+            // What a client on a pipe could not tell from an answer to its request.
+            let why = match self.tape.wire.breaks_off(item.exchange) {
+                true => Some("the recorded server broke off in its answer"),
+                false if item.view.id.is_none() => Some("the recorded server's answer names no request"),
+                false => names_another.then_some("the recorded server's answer names another request"),
+            };
+            if let Some(why) = why {
+                return Flow::Fail(code::LOST, why.to_owned(), SERVE_HTTP);
+            }
+        }
         if let Some(error) = self.forbidden_answer(play, &item) {
             self.answer(play.to(), Part::Made, error);
             return Flow::Done;
         }
         self.task_created(play, &item, now);
         let text = &self.tape.text;
-        let mut splice = Splice::new(text, item.view);
+        let whole = self.array_of(play, &item).unwrap_or(item.view.whole);
+        let mut splice = Splice::new(text, View { whole, ..item.view });
         // An answer to nobody in particular stays one, where the connection tells whose it is.
-        let nobody = item.view.id.is_none_or(|id| id.of(text) == "null");
+        let nobody = names_another || item.view.id.is_none_or(|id| id.of(text) == "null");
         if !(nobody && self.options.http) {
             splice.id(&play.id);
         }
@@ -260,7 +312,7 @@ impl Player {
         let missing: Vec<&'static [&'static str]> = match &*kind {
             "task" => {
                 let declared = play.capabilities.as_deref().is_some_and(|capabilities| {
-                    let whole = crate::jsonrpc::scan::Span::new(0, capabilities.len());
+                    let whole = Span::new(0, capabilities.len());
                     member_at(capabilities, whole, &["extensions", mcp::TASKS]).is_some()
                 });
                 if declared { Vec::new() } else { vec![&["extensions", mcp::TASKS]] }

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
-use super::tape::{Outcome, index_of};
+use super::place::Place;
+use super::tape::{Item, Outcome, index_of};
 use crate::cassette::{Body, Record, Side};
 use crate::jsonrpc::message::{Shape, member};
 use crate::jsonrpc::scan::Span;
@@ -33,10 +34,29 @@ pub enum End {
     ClientClosed,
     /// Nothing came for too long.
     Timeout,
-    /// It was too large to be kept, or could not be read.
+    /// It was too large to be kept, or could not be read, or the recorder was ended before, or it ended in a way that
+    /// this program does not know.
     NotKept,
-    /// The recorder was ended before.
-    RecorderEnded,
+}
+
+/// A body of an HTTP answer that holds no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A text that is no JSON, as a string literal.
+    Text(Span),
+    /// What is not UTF-8, in base64, as a string literal.
+    Base64(Span),
+    /// JSON.
+    Json(Span),
+}
+
+/// Where an answer sends the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirect {
+    /// To another path of the same server.
+    Here,
+    /// To another server.
+    Elsewhere,
 }
 
 /// What was recorded of one HTTP answer.
@@ -46,12 +66,14 @@ pub struct Facts {
     pub status: u16,
     /// Its framing.
     pub kind: Kind,
-    /// The recorded header fields.
+    /// Its head was recorded.
+    pub head: bool,
+    /// The recorded header fields, without what names the recorded server.
     pub headers: Vec<(String, String)>,
-    /// A body that is no JSON, as a string literal.
-    pub body: Option<Span>,
-    /// That body is not UTF-8, and the literal holds it in base64.
-    pub encoded: bool,
+    /// A body that holds no message, where one was kept.
+    pub body: Option<Content>,
+    /// Where it sends the client.
+    pub redirect: Option<Redirect>,
     /// How it ended, when not by a complete answer.
     pub end: Option<End>,
     /// Its events had ids, so the client could come back for the rest.
@@ -67,9 +89,10 @@ impl Default for Facts {
         Self {
             status: 200,
             kind: Kind::Other(String::new()),
+            head: false,
             headers: Vec::new(),
             body: None,
-            encoded: false,
+            redirect: None,
             end: None,
             resumable: false,
             primed: false,
@@ -85,12 +108,26 @@ pub struct Manners {
     pub recorded: bool,
     /// The server issued session ids.
     pub sessions: bool,
+    /// There was a standalone stream.
+    pub opened: bool,
     /// Messages came on a standalone stream.
     pub unsolicited: bool,
     /// A standalone stream was refused.
     pub get_refused: bool,
-    /// The end of a session was refused.
-    pub delete_refused: bool,
+    /// The statuses with which sessions ended, or did not.
+    pub deletes: Vec<u16>,
+    /// All answers came on a stream that was opened before (HTTP+SSE, 2024-11-05).
+    pub old: bool,
+    /// Where redirects led to: the endpoint under other paths.
+    pub moved: Vec<String>,
+}
+
+impl Manners {
+    fn moved_to(&mut self, path: &str) {
+        if !self.moved.iter().any(|known| known == path) {
+            self.moved.push(path.to_owned());
+        }
+    }
 }
 
 /// The facts of all exchanges of one server.
@@ -105,12 +142,19 @@ pub(super) struct Wire {
     challenges: HashSet<u32>,
     /// Where a client came back for the rest of an exchange: the exchange and the record of its request.
     resumed: HashMap<u32, VecDeque<u32>>,
+    /// The errors that were answered: the method, what it was about, and the code.
+    refusals: HashSet<(String, Option<String>, i64)>,
+    /// Exchanges whose request was sent again to where their answer led.
+    detours: HashSet<u32>,
+    /// The record and the whole text of each answer that is an array, where the request was none.
+    arrays: HashMap<u32, Span>,
 }
 
 impl Wire {
-    pub(super) fn new(text: &str, records: &[Record], server: u32) -> Self {
+    pub(super) fn new(text: &str, records: &[Record], server: u32, place: &Place) -> Self {
         let mut wire = Self::default();
         let mut methods: HashMap<u32, String> = HashMap::new();
+        let mut batched = HashSet::new();
         for (index, record) in records.iter().enumerate() {
             if record.server != server || record.exchange == 0 {
                 continue;
@@ -126,50 +170,78 @@ impl Wire {
             if record.from == Side::Client {
                 if http.as_ref().is_some_and(|http| http.get("last-event-id").is_some()) {
                     wire.resumed.entry(exchange).or_default().push_back(index_of(index));
+                    // The connection before ended; the exchange did not.
+                    if let Some(facts) = wire.facts.get_mut(&exchange) {
+                        facts.end = None;
+                    }
+                }
+                if record.view().is_some_and(|view| view.shape == Shape::Batch) {
+                    batched.insert(exchange);
                 }
                 if record.view().is_some_and(|view| mcp::era(text, view) == Era::Modern) {
                     wire.modern.insert(exchange);
                 }
                 // Requests elsewhere than at the endpoint say nothing of it.
-                let http = http.as_ref().filter(|http| http.get("path").is_none());
+                let path = http.as_ref().and_then(|http| http.get("path")?.as_str());
+                // What was said there is known, so it is the endpoint, whoever led the client there.
+                if let Some(path) = path.filter(|_| record.view().is_some()) {
+                    wire.manners.moved_to(path);
+                }
+                let is_moved = path.is_some_and(|path| wire.manners.moved.iter().any(|moved| moved == path));
+                let http = http.as_ref().filter(|_| path.is_none() || is_moved);
                 if let Some(method) = http.and_then(|http| http.get("method")?.as_str()) {
                     methods.insert(exchange, method.to_owned());
                 }
                 continue;
             }
+            if let Body::Payload(view) = record.body
+                && view.shape == Shape::Batch
+                && !batched.contains(&exchange)
+            {
+                wire.arrays.insert(index_of(index), view.whole);
+            }
             let Some(more) = record.more.as_deref() else { continue };
             if more.stream_get {
+                wire.manners.opened = true;
                 wire.manners.unsolicited |= record.view().is_some();
                 continue;
             }
             let facts = wire.facts.entry(exchange).or_default();
             if let Some(http) = &http {
-                facts.read(http, record.view().is_some());
+                facts.read(http, record.view().is_some(), place, &mut wire.manners);
             }
-            if let Body::Text(span) | Body::Base64(span) = record.body {
-                (facts.body, facts.encoded) = (Some(span), matches!(record.body, Body::Base64(_)));
-            }
+            facts.body = match record.body {
+                Body::Text(span) => Some(Content::Text(span)),
+                Body::Base64(span) => Some(Content::Base64(span)),
+                Body::Payload(view) if view.shape == Shape::Other => Some(Content::Json(view.whole)),
+                _ => facts.body,
+            };
             facts.end = match more.end.as_deref() {
                 Some("cut") => Some(End::Cut),
                 Some("client_closed") => Some(End::ClientClosed),
                 Some("timeout") => Some(End::Timeout),
-                Some("not_kept") => Some(End::NotKept),
-                Some("recorder_ended") => Some(End::RecorderEnded),
-                _ => facts.end,
+                None => facts.end,
+                Some(_) => Some(End::NotKept),
             };
         }
+        let mut deletes = Vec::new();
         for (exchange, facts) in &wire.facts {
             if facts.status == 401 {
                 wire.challenges.insert(*exchange);
             }
-            let refused = matches!(facts.status, 405 | 501);
             match methods.get(exchange).map(String::as_str) {
-                Some("GET") => wire.manners.get_refused |= refused,
-                Some("DELETE") => wire.manners.delete_refused |= refused,
+                Some("GET") => wire.manners.get_refused |= matches!(facts.status, 405 | 501),
+                Some("DELETE") if facts.head && facts.redirect.is_none() && facts.status != 401 => {
+                    deletes.push((*exchange, facts.status));
+                }
                 _ => {}
             }
         }
+        deletes.sort_unstable();
+        wire.manners.deletes = deletes.into_iter().map(|(_, status)| status).collect();
         wire.challenges.extend(complaints(text, records, server));
+        wire.follow(text, records, server);
+        wire.refusals = refusals(text, records, server);
         wire
     }
 
@@ -197,16 +269,79 @@ impl Wire {
     /// What became of a request without a message that answers it.
     pub(super) fn outcome(&self, exchange: u32, listens: bool, text: &str) -> Outcome {
         let Some(facts) = self.facts.get(&exchange) else { return Outcome::Lost };
-        let torn = facts.body.is_some_and(|body| body.of(text).starts_with("\"{"));
+        let unreadable = match facts.body {
+            Some(Content::Base64(_)) => true,
+            Some(Content::Text(body)) => body.of(text).starts_with("\"{"),
+            Some(Content::Json(_)) | None => false,
+        };
+        // What was not kept is not known to have been empty.
+        let unknown = facts.body.is_none() && matches!(facts.status, 200 | 201 | 203 | 206..=299);
         match (facts.end, &facts.kind) {
+            _ if facts.redirect == Some(Redirect::Elsewhere) => Outcome::Lost,
             (Some(End::Cut), _) => Outcome::Cut,
             (Some(End::ClientClosed | End::Timeout), _) => Outcome::Open,
-            (None, Kind::Json | Kind::Sse) if torn => Outcome::Lost,
+            (None, Kind::Json | Kind::Sse) if unreadable => Outcome::Lost,
             (None, Kind::Sse) if listens => Outcome::Open,
             // Not kept, or the recorder was ended or killed: it would have written how the stream ended.
-            (Some(End::NotKept | End::RecorderEnded), _) | (None, Kind::Sse) => Outcome::Lost,
+            (Some(End::NotKept), _) | (None, Kind::Sse) => Outcome::Lost,
+            (None, _) if unknown => Outcome::Lost,
             (None, _) => Outcome::Bare,
         }
+    }
+
+    /// Sorts out the redirects. What the client sent again elsewhere was said once: where it is no request, or where a
+    /// replay cannot lead to the place, the first time does not count.
+    fn follow(&mut self, text: &str, records: &[Record], server: u32) {
+        if self.facts.values().all(|facts| facts.redirect.is_none()) {
+            return;
+        }
+        let mut waiting: HashMap<(&str, &str, bool), Vec<u32>> = HashMap::new();
+        for record in records.iter().filter(|record| record.server == server && record.exchange != 0) {
+            let Some(view) = record.view().filter(|_| record.from == Side::Client) else { continue };
+            let part = |span: Option<Span>| span.map_or("", |span| span.of(text));
+            let asks = view.shape == Shape::Request;
+            let said = match asks {
+                true => (part(view.method), part(view.params), true),
+                false => (view.whole.of(text), "", false),
+            };
+            for before in waiting.remove(&said).unwrap_or_default() {
+                match self.facts.get(&before).and_then(|facts| facts.redirect) {
+                    Some(Redirect::Here) if asks => {
+                        // One client, although only the second answer said which.
+                        if let Some(session) = self.sessions.get(&record.exchange).copied() {
+                            self.sessions.entry(before).or_insert(session);
+                        }
+                        self.detours.insert(before)
+                    }
+                    _ => self.challenges.insert(before),
+                };
+            }
+            if self.facts.get(&record.exchange).is_some_and(|facts| facts.redirect.is_some()) {
+                waiting.entry(said).or_default().push(record.exchange);
+            }
+        }
+    }
+
+    /// Whether a request was answered by an error of this code.
+    pub(super) fn was_refused(&self, method: &str, name: Option<&str>, code: i32) -> bool {
+        let refusal = (method.to_owned(), name.map(str::to_owned), code.into());
+        self.refusals.contains(&refusal)
+    }
+
+    /// Whether a request was sent again to where its answer led.
+    pub(super) fn is_detour(&self, exchange: u32) -> bool {
+        self.detours.contains(&exchange)
+    }
+
+    /// Whether an answer in one piece was cut.
+    pub(super) fn breaks_off(&self, exchange: u32) -> bool {
+        self.facts.get(&exchange).is_some_and(|facts| facts.end == Some(End::Cut) && facts.kind != Kind::Sse)
+    }
+
+    /// The array that the message of a record came in, where one JSON text was the answer.
+    pub(super) fn array(&self, item: &Item) -> Option<Span> {
+        let facts = self.facts.get(&item.exchange).filter(|facts| facts.kind != Kind::Sse)?;
+        self.arrays.get(&item.record).copied().filter(|_| facts.head)
     }
 
     /// Whether the client had come back for what is in this record of an exchange. True once for each time.
@@ -231,6 +366,28 @@ impl Wire {
             record.exchange
         }
     }
+}
+
+/// What was answered by errors, and their codes.
+fn refusals(text: &str, records: &[Record], server: u32) -> HashSet<(String, Option<String>, i64)> {
+    let of_server = || records.iter().filter(|record| record.server == server && record.exchange != 0);
+    let code = |record: &Record| {
+        let error = record.view().filter(|_| record.from == Side::Server)?.error?;
+        member(text, error, "code")?.of(text).parse::<i64>().ok()
+    };
+    let codes: HashMap<u32, i64> =
+        of_server().filter_map(|record| Some((record.exchange, code(record)?))).collect();
+    if codes.is_empty() {
+        return HashSet::new();
+    }
+    let refused = |record: &Record| {
+        let view = record.view().filter(|_| record.from == Side::Client)?;
+        let code = codes.get(&record.exchange)?;
+        let method = view.method_name(text).into_owned();
+        let name = mcp::target(&method, text, view);
+        Some((method, name, *code))
+    };
+    of_server().filter_map(refused).collect()
 }
 
 /// The exchanges in which a server missed header fields that repeat arguments. A client that does not know of them yet
@@ -266,7 +423,7 @@ fn complaints(text: &str, records: &[Record], server: u32) -> Vec<u32> {
 }
 
 impl Facts {
-    fn read(&mut self, http: &Value, speaks: bool) {
+    fn read(&mut self, http: &Value, speaks: bool, place: &Place, manners: &mut Manners) {
         if http.get("event").is_some() {
             self.primed |= !speaks && !self.resumable;
             self.resumable = true;
@@ -274,6 +431,7 @@ impl Facts {
         self.retry = http.get("retry").and_then(Value::as_u64).or(self.retry);
         if let Some(status) = http.get("status").and_then(Value::as_u64) {
             self.status = u16::try_from(status).ok().filter(|status| *status >= 200).unwrap_or(500);
+            self.head = true;
         }
         if let Some(kind) = http.get("type").and_then(Value::as_str) {
             self.kind = match kind {
@@ -282,9 +440,22 @@ impl Facts {
                 other => Kind::Other(other.to_owned()),
             };
         }
-        for name in ["retry-after", "allow", "location"] {
+        for name in ["retry-after", "allow"] {
             if let Some(value) = http.get(name).and_then(Value::as_str) {
                 self.headers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        if let Some(location) = http.get("location").and_then(Value::as_str) {
+            let local = place.local(location);
+            let redirects = matches!(self.status, 300..=399) && self.status != 304;
+            if redirects {
+                self.redirect = Some(if local.is_some() { Redirect::Here } else { Redirect::Elsewhere });
+            }
+            if let Some(local) = local {
+                if redirects {
+                    manners.moved_to(local.split('?').next().unwrap_or_default());
+                }
+                self.headers.push(("location".to_owned(), local));
             }
         }
     }

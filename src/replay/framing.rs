@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::facts::{Facts, Kind};
+use super::facts::{Content, End, Facts, Kind};
 use super::player::{Output, Player};
 use super::tape::{Exchange, Outcome, Step};
 use crate::jsonrpc::string;
@@ -17,6 +17,10 @@ const LARGE: usize = 1 << 20;
 pub struct Framing {
     /// As JSON, as events, or as a body that is no message.
     pub kind: Kind,
+    /// The recorded answer was no message.
+    pub bare: bool,
+    /// The connection broke off where the recorded messages and the body end.
+    pub cut: bool,
     /// The recorded status; `None` where none was recorded.
     pub status: Option<u16>,
     /// The recorded header fields.
@@ -39,6 +43,8 @@ impl Default for Framing {
     fn default() -> Self {
         Self {
             kind: Kind::Json,
+            bare: false,
+            cut: false,
             status: None,
             headers: Vec::new(),
             inner: false,
@@ -85,11 +91,13 @@ impl Player {
 }
 
 fn recorded(facts: &Facts, inner: bool, outcome: Outcome, text: &str) -> Framing {
-    let body = facts.body.filter(|_| outcome == Outcome::Bare);
-    let body = body.map(|body| string::decode(body.of(text))).unwrap_or_default();
-    let body = match facts.encoded {
-        true => STANDARD.decode(body.as_bytes()).unwrap_or_default(),
-        false => body.into_owned().into_bytes(),
+    let body = match facts.body.filter(|_| matches!(outcome, Outcome::Bare | Outcome::Cut)) {
+        Some(Content::Text(body)) => string::decode(body.of(text)).into_owned().into_bytes(),
+        Some(Content::Base64(body)) => {
+            STANDARD.decode(string::decode(body.of(text)).as_bytes()).unwrap_or_default()
+        }
+        Some(Content::Json(body)) => body.of(text).as_bytes().to_vec(),
+        None => Vec::new(),
     };
     // A message was the whole body, so it was JSON, whatever the type says.
     let kind = match (&facts.kind, outcome) {
@@ -98,6 +106,8 @@ fn recorded(facts: &Facts, inner: bool, outcome: Outcome, text: &str) -> Framing
         (kind, _) => kind.clone(),
     };
     let headers = facts.headers.clone();
-    let Facts { status, resumable, primed, retry, .. } = *facts;
-    Framing { kind, status: Some(status), headers, inner, answer_only: false, body, resumable, primed, retry }
+    let (bare, cut) = (outcome == Outcome::Bare, facts.end == Some(End::Cut));
+    let status = Some(facts.status).filter(|_| facts.head || facts.end.is_none());
+    let Facts { resumable, primed, retry, .. } = *facts;
+    Framing { kind, bare, cut, status, headers, inner, answer_only: false, body, resumable, primed, retry }
 }

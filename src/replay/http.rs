@@ -12,7 +12,10 @@ mod endpoint;
 mod faults;
 mod hub;
 pub mod ids;
+mod paths;
+mod refusals;
 mod reply;
+mod sessions;
 mod stage;
 
 use std::sync::Arc;
@@ -34,6 +37,7 @@ use crate::redact;
 pub use declared::Declared;
 use endpoint::Endpoint;
 use hub::Hub;
+pub use paths::Paths;
 use stage::Stage;
 
 /// The path of the endpoint.
@@ -59,8 +63,8 @@ pub struct Offer {
     pub unsolicited: bool,
     /// Standalone streams are refused.
     pub get_refused: bool,
-    /// Clients may not end their sessions.
-    pub delete_refused: bool,
+    /// With what statuses sessions end, or do not; the last one goes on.
+    pub deletes: Vec<u16>,
     /// Streams go as they did when they were recorded, with ids to come back with and ends to come back from.
     pub faithful: bool,
     /// Revisions that were agreed on and that this program does not know.
@@ -69,6 +73,8 @@ pub struct Offer {
     pub modern_versions: Vec<String>,
     /// Header fields that repeat arguments.
     pub declared: Declared,
+    /// Where it is.
+    pub paths: Paths,
 }
 
 impl Offer {
@@ -84,7 +90,7 @@ impl Offer {
             sessions: Self::has_sessions(tape),
             unsolicited: manners.unsolicited,
             get_refused: manners.get_refused && !manners.unsolicited,
-            delete_refused: manners.delete_refused,
+            deletes: manners.deletes.clone(),
             faithful: false,
             other_versions: agreed
                 .into_iter()
@@ -92,6 +98,7 @@ impl Offer {
                 .collect(),
             modern_versions: tape.modern_versions.clone(),
             declared: Declared::of(tape, redaction),
+            paths: Paths::of(tape),
         }
     }
 
@@ -110,6 +117,20 @@ impl Offer {
 
     fn allow(&self) -> &'static str {
         if self.legacy { "GET, POST, DELETE" } else { "POST" }
+    }
+}
+
+impl Player {
+    /// What HTTP clients may expect.
+    #[must_use]
+    pub fn offer(&self) -> Offer {
+        Offer::of(&self.tape, self.rules.redaction())
+    }
+
+    /// The path at which HTTP clients are told to find it.
+    #[must_use]
+    pub fn path(&self) -> String {
+        Paths::of(&self.tape).announced
     }
 }
 

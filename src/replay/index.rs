@@ -28,10 +28,10 @@ struct Method {
 }
 
 impl Index {
-    /// The index of a tape.
-    pub(super) fn new(tape: &Tape) -> Self {
+    /// The index of those exchanges of a tape that are played.
+    pub(super) fn new(tape: &Tape, plays: &dyn Fn(u32) -> bool) -> Self {
         let mut methods: HashMap<String, Method> = HashMap::new();
-        for (exchange, number) in tape.exchanges.iter().zip(0..) {
+        for (exchange, number) in tape.exchanges.iter().zip(0..).filter(|(_, number)| plays(*number)) {
             let Some(item) = tape.item(exchange.request) else { continue };
             let method = item.view.method_name(&tape.text);
             match methods.get_mut(&*method) {

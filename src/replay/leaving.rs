@@ -1,6 +1,7 @@
 //! How requests end: their answers go out, alone or as a batch, the client cancels them, leaves, or says no more.
 
 use super::player::{Output, Part, Player, To};
+use super::session::Session;
 use super::tape::Step;
 use crate::mcp::Era;
 
@@ -41,6 +42,17 @@ impl Player {
                 self.cancel(number, now);
             }
         }
+    }
+
+    /// A session is over: nothing is sent to it any more, and what it held is given back, unless something that was
+    /// recorded still goes on in it.
+    pub fn close(&mut self, session: usize) {
+        let goes_on = self.plays.values().any(|play| play.session == session) || self.tasks.has(session);
+        let Some(over) = self.sessions.get_mut(session).filter(|_| !goes_on) else { return };
+        let over = std::mem::replace(over, Session::new(Box::new(|_| usize::MAX)));
+        let asked = over.asked.values().filter_map(|(_, ask)| self.tape.item(*ask));
+        self.report.pending.extend(asked.map(|item| item.view.method_name(&self.tape.text).into_owned()));
+        self.free.push(session);
     }
 
     /// The client will say no more: what is due goes out without delay.

@@ -16,9 +16,10 @@ use super::key::{self, Key, Rules};
 use super::live;
 use super::nearest::cut;
 pub use super::options::{Options, Ordering, Repeat};
+use super::refused::Stray;
 use super::report::Report;
 use super::session::{Asked, Batch, Ordinal, Play, Session};
-use super::tape::{Step, Tape};
+use super::tape::{Step, Tape, index_of};
 use super::tasks::Tasks;
 use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::elements;
@@ -125,6 +126,12 @@ pub struct Player {
     pub(super) faults: Option<Faults>,
     /// Exchanges whose answers a fault kept from the client.
     pub(super) owed: Vec<u32>,
+    /// Requests that were refused and may come again.
+    pub(super) strays: Vec<Stray>,
+    /// How many sessions there have been.
+    pub(super) births: u64,
+    /// The places of sessions that are over.
+    pub(super) free: Vec<usize>,
     next_play: u64,
     next_batch: u64,
     /// The exchange whose answer carried this `requestState`, and the last one that asked for input, by base key.
@@ -142,9 +149,13 @@ impl Player {
             ..Report::default()
         };
         let tasks = Tasks::new(&tape);
+        // Who cannot be led elsewhere, or would be led there for ever, is there already.
+        let leads = options.http && options.ordering != Ordering::Any;
+        let plays = |number: u32| leads || !tape.is_detour(number);
         let notes = tape.notes.clone();
         let mut player = Self {
-            taken: vec![false; tape.exchanges.len()],
+            taken: (0..index_of(tape.exchanges.len())).map(|number| !plays(number)).collect(),
+            index: Index::new(&tape, &plays),
             faults: None,
             owed: Vec::new(),
             rules,
@@ -155,8 +166,10 @@ impl Player {
             out: Vec::new(),
             report,
             tasks,
-            index: Index::new(&tape),
             tape,
+            strays: Vec::new(),
+            births: 0,
+            free: Vec::new(),
             next_play: 0,
             next_batch: 0,
             asked_for_input: HashMap::new(),
@@ -167,7 +180,16 @@ impl Player {
 
     /// A new live session.
     pub fn open(&mut self, ordinal: Ordinal) -> usize {
-        self.sessions.push(Session::new(ordinal));
+        self.births += 1;
+        let mut new = Session::new(ordinal);
+        new.born = self.births;
+        if let Some(session) = self.free.pop()
+            && let Some(place) = self.sessions.get_mut(session)
+        {
+            *place = new;
+            return session;
+        }
+        self.sessions.push(new);
         self.sessions.len() - 1
     }
 
@@ -254,6 +276,7 @@ impl Player {
     fn request(&mut self, request: &Request<'_>, now: u64) {
         self.greet(request, now);
         self.note_level(request);
+        self.asked_again(request);
         if request.method == "ping" {
             return self.answer(request.to(), Part::Made, live::result(request.id, "{}"));
         }
@@ -521,12 +544,6 @@ impl Player {
         }
         report.pending.sort();
         report
-    }
-
-    /// What HTTP clients may expect.
-    #[must_use]
-    pub fn offer(&self) -> super::http::Offer {
-        super::http::Offer::of(&self.tape, self.rules.redaction())
     }
 
     /// The name of the server that is played.

@@ -13,6 +13,8 @@ pub type Ordinal = Box<dyn FnMut(Era) -> usize + Send>;
 
 /// One live client session.
 pub struct Session {
+    /// Its place among all sessions that there were, from 1.
+    pub born: u64,
     /// Asked once, at the first request.
     pub ordinal: Ordinal,
     /// The era of the first request.
@@ -73,6 +75,7 @@ impl Session {
     pub fn new(ordinal: Ordinal) -> Self {
         Self {
             ordinal,
+            born: 0,
             era: None,
             stands_for: None,
             ended_with: None,

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::facts::{Facts, GET, Manners, Wire};
+use super::place::Place;
 use crate::cassette::{Body, Cassette, Ended, Exit, Head, Record, Side, Timing};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::{Span, elements};
@@ -131,6 +132,8 @@ pub struct Tape {
     pub capabilities: Vec<Span>,
     /// What of the recording is not replayed as it was, for people.
     pub notes: Vec<String>,
+    /// Where its server was.
+    pub place: Place,
     pub(super) wire: Wire,
 }
 
@@ -139,6 +142,8 @@ impl Tape {
     #[must_use]
     pub fn new(cassette: Cassette, server: u32) -> Self {
         let name = cassette.server(server).map(|(name, _)| name.clone()).unwrap_or_default();
+        let url = cassette.server(server).and_then(|(_, server)| server.url.as_deref());
+        let place = url.map(Place::of).unwrap_or_default();
         let mut tape = Self {
             text: String::new(),
             head: Head::default(),
@@ -152,7 +157,8 @@ impl Tape {
             legacy: false,
             capabilities: Vec::new(),
             notes: Vec::new(),
-            wire: Wire::new(&cassette.text, &cassette.records, server),
+            wire: Wire::new(&cassette.text, &cassette.records, server, &place),
+            place,
         };
         let Cassette { head, text, records, .. } = cassette;
         tape.head = head;
@@ -284,7 +290,29 @@ impl Tape {
             item.exchange == GET && item.from == Side::Server && item.view.shape == Shape::Response
         };
         let joined: HashSet<u32> = self.items.iter().filter(answers).map(|item| item.conn).collect();
+        let whole = |item: &Item| item.view.shape == Shape::Response && item.from == Side::Server;
+        let mut answered = self.items.iter().filter(|item| whole(item)).peekable();
+        self.wire.manners.old = match answered.peek() {
+            Some(_) => !joined.is_empty() && answered.all(|item| joined.contains(&item.conn)),
+            // Only there a request is merely accepted.
+            None => self.wire.manners.opened && self.accepts_requests(),
+        };
         self.items.iter_mut().filter(|item| joined.contains(&item.conn)).for_each(|item| item.exchange = 0);
+    }
+
+    /// Whether there are requests over HTTP, and all of them were answered by a mere 202.
+    fn accepts_requests(&self) -> bool {
+        let asks = |item: &&Item| {
+            item.from == Side::Client
+                && item.view.shape == Shape::Request
+                && !matches!(item.exchange, 0 | GET)
+        };
+        let mut accepted = self
+            .items
+            .iter()
+            .filter(asks)
+            .map(|item| self.wire.facts.get(&item.exchange).is_some_and(|facts| facts.status == 202));
+        accepted.next().is_some_and(|first| first && accepted.all(|accepted| accepted))
     }
 
     /// What HTTP was recorded of an exchange.
@@ -297,6 +325,18 @@ impl Tape {
     #[must_use]
     pub fn is_modern_only(&self) -> bool {
         !self.legacy && !self.modern_versions.is_empty()
+    }
+
+    /// Whether the answer to a request only led to where it was sent again.
+    #[must_use]
+    pub fn is_detour(&self, exchange: u32) -> bool {
+        self.request(exchange).is_some_and(|request| self.wire.is_detour(request.exchange))
+    }
+
+    /// Whether a request of this method, about this, was answered by an error of this code over HTTP.
+    #[must_use]
+    pub fn was_refused(&self, method: &str, name: Option<&str>, code: i32) -> bool {
+        self.wire.was_refused(method, name, code)
     }
 
     /// How the server behaves over HTTP.

@@ -6,6 +6,7 @@ use super::choose::Why;
 use super::inputs::Inputs;
 use super::live;
 use super::player::{Output, Part, Player, Request};
+use super::report::Miss;
 use super::session::Play;
 use super::tape::{Item, Step};
 use super::tasks::{Gate, Instance, names_in, object_in, task_id};
@@ -294,9 +295,16 @@ impl Player {
         match timeline {
             Some((exchange, first)) => self.start_for_task(request, exchange, first, index, now),
             None => {
-                let error =
-                    live::error(request.id, code::LOST, "mcpreel: this task's result was not recorded", None);
-                self.warn("a task's result was asked for and is not in the cassette".to_owned());
+                let miss = Miss {
+                    method: request.method.clone(),
+                    name: None,
+                    why: "this task's result was not recorded".to_owned(),
+                    nearest: None,
+                    hint: "record again, and let the client ask for it".to_owned(),
+                };
+                let message = format!("mcpreel: {}", miss.why);
+                let error = live::error(request.id, code::LOST, &message, Some(&miss.json()));
+                self.add_miss(miss);
                 self.answer(request.to(), Part::Made, error);
             }
         }

@@ -319,6 +319,11 @@ impl Tasks {
         edits
     }
 
+    /// Whether a live session has a task.
+    pub(super) fn has(&self, session: usize) -> bool {
+        self.instances.iter().any(|instance| instance.session == session)
+    }
+
     pub(super) fn live(&self, session: usize, id: &str) -> Option<usize> {
         let fits = |instance: &Instance| {
             instance.id == id && (instance.session == session || self.is_shared(instance))

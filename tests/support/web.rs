@@ -385,12 +385,24 @@ impl Sandbox {
         self.listen(["serve", "c.json"].iter().chain(options).copied())
     }
 
+    /// The same with a server that was reached at this URL.
+    #[track_caller]
+    pub fn play_recorded_at(&self, url: &str, records: &[Record], options: &[&str]) -> Endpoint {
+        self.http_cassette_at(url, records);
+        self.listen(["serve", "c.json"].iter().chain(options).copied())
+    }
+
     /// A cassette `c.json` of records of an HTTP server.
     pub fn http_cassette(&self, records: &[Record]) -> PathBuf {
+        self.http_cassette_at("https://mcp.example.com/mcp", records)
+    }
+
+    /// The same with a server that was reached at this URL.
+    pub fn http_cassette_at(&self, url: &str, records: &[Record]) -> PathBuf {
         let records: Vec<String> = records.iter().map(Record::json).collect();
         let text = format!(
             "{{\"mcpreel\":1,\"recorded_at\":\"2026-11-29T20:33:00.000Z\",\"recorder\":\"mcpreel 0.1.0\",\
-             \"servers\":{{\"demo\":{{\"transport\":\"http\",\"url\":\"https://mcp.example.com/mcp\"}}}},\
+             \"servers\":{{\"demo\":{{\"transport\":\"http\",\"url\":\"{url}\"}}}},\
              \"messages\":[{}]}}\n",
             records.join(",\n")
         );
@@ -454,6 +466,12 @@ impl Record {
     /// How the exchange ended.
     pub fn end(self, end: &str) -> Self {
         let more = format!("{}\"end\":\"{end}\",", self.more);
+        Self { more, ..self }
+    }
+
+    /// With a body that holds no message: `text` or `base64`.
+    pub fn body(self, field: &str, body: &str) -> Self {
+        let more = format!("{}\"{field}\":{},", self.more, serde_json::Value::from(body));
         Self { more, ..self }
     }
 

@@ -38,7 +38,7 @@ impl Exchange<'_> {
                     kept.add(&held);
                     if held.is_empty() || outgoing.length == Some(held.len() as u64) {
                         kept.complete();
-                        self.keep(facts, &kept, &coding);
+                        self.keep((outgoing.status, facts), &kept, &coding);
                         drop(request.respond(outgoing.status, outgoing.headers, &held));
                         // Only a body that was read to its end leaves the connection for the next request.
                         let _ = body.read_ready(&mut buffer);
@@ -91,14 +91,14 @@ impl Exchange<'_> {
             }
         }
         kept.complete();
-        self.keep(facts, &kept, &coding);
+        self.keep((outgoing.status, facts), &kept, &coding);
         if held.is_empty() || out.send(&held).is_ok() {
             let _ = out.finish();
         }
     }
 
     /// Queues a whole answer.
-    fn keep(&self, facts: &Facts, kept: &Kept, coding: &str) {
+    fn keep(&self, (status, facts): (u16, &Facts), kept: &Kept, coding: &str) {
         if !self.speaks() {
             return;
         }
@@ -109,7 +109,9 @@ impl Exchange<'_> {
             None => false,
         };
         if !lost {
-            return self.record(facts, kept.body(), true);
+            // That nothing came is something to know of a request that nothing refused.
+            let empty = (status / 100 == 2 && !matches!(status, 202 | 204 | 205)).then_some(&[][..]);
+            return self.record(facts, kept.body().or(empty), true);
         }
         self.record(facts, None, false);
         self.end(End::NotKept);

@@ -38,7 +38,8 @@ impl Segment {
             get: item.get,
             http: "",
             end: None,
-            body: item.body,
+            // That an answer is empty is worth a word where a request waits for one.
+            body: item.body.filter(|body| !body.is_empty() || self.0.is_open(item.scope)),
         };
         if let Some(end) = item.end {
             if item.get && end == End::RecorderEnded {

@@ -31,13 +31,17 @@ pub struct Refused {
     pub status: u16,
     /// The body, a JSON-RPC error.
     pub text: String,
+    /// Its code.
+    pub code: i32,
+    /// Its message.
+    pub why: String,
 }
 
 impl Refused {
     /// An error of ours to the request of that id.
     #[must_use]
     pub fn new(status: u16, id: &str, code: i32, message: &str) -> Self {
-        Self { status, text: live::error(id, code, message, None) }
+        Self { status, text: live::error(id, code, message, None), code, why: message.to_owned() }
     }
 }
 

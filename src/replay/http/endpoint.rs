@@ -6,15 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Sender, unbounded};
 
+use super::Offer;
 use super::checks::{self, Refused, accepts};
 use super::hub::{Command, Event};
+use super::paths::Spot;
+use super::refusals;
 use super::reply::{Asked, Reply, session_of};
 use super::stage::Stage;
-use super::{OLD_POST, OLD_STREAM, Offer};
 use crate::http::Headers;
 use crate::http::guard::Guard;
 use crate::http::server::Request;
+use crate::jsonrpc::message::{Shape, View};
 use crate::mcp::{Era, code, headers};
+use crate::replay::refused::Refusal;
 
 pub(super) struct Endpoint {
     pub(super) offer: Arc<Offer>,
@@ -36,20 +40,21 @@ impl Endpoint {
         let common = self.common(request.headers());
         if let Err(forbidden) = self.guard.check(request.target(), request.headers()) {
             let refused = Refused::new(403, "null", code::INVALID_REQUEST, forbidden.why());
+            self.stage.take(Command::Warn(forbidden.why()));
             return self.answer(request, common).refuse(&refused);
         }
-        let path = request.path().to_owned();
-        let streamable = matches!(path.as_str(), "/mcp" | "/mcp/" | "/");
-        let old = self.offer.legacy;
-        match request.method() {
-            "OPTIONS" => self.preflight(request, common),
-            "POST" if streamable => self.post(request, common),
-            "GET" if streamable => self.get(request, common),
-            "DELETE" if streamable => self.delete(request, common),
-            "GET" if old && path == OLD_STREAM => self.open_old(request, common),
-            "POST" if old && path == OLD_POST => self.post_old(request, common),
-            _ if streamable => self.status(request, common, 405),
-            _ => self.status(request, common, 404),
+        let spot = self.offer.paths.at(request.path());
+        match (request.method(), spot) {
+            ("OPTIONS", _) => self.preflight(request, common),
+            ("POST", Spot::Endpoint) => self.post(request, common),
+            ("GET", Spot::Endpoint) => self.get(request, common),
+            ("DELETE", Spot::Endpoint) => self.delete(request, common),
+            ("GET", Spot::Stream) => self.open_old(request, common),
+            ("POST", Spot::Post) => self.post_old(request, common),
+            ("POST", Spot::Stream) => self.astray(request, common, 405),
+            ("POST", Spot::Nothing) => self.astray(request, common, 404),
+            (_, Spot::Endpoint | Spot::Stream) => self.status(request, common, 405),
+            (_, Spot::Post | Spot::Nothing) => self.status(request, common, 404),
         }
     }
 
@@ -143,7 +148,7 @@ impl Endpoint {
         let kind = kind.split(';').next().unwrap_or_default().trim();
         if !kind.eq_ignore_ascii_case(JSON) {
             // What a page can send without asking is not JSON.
-            return self.status(request, common, 415);
+            return self.refuse_body(request, common, 415, refusals::of_type());
         }
         let body = match request.read_body() {
             Ok(body) => body,
@@ -155,15 +160,61 @@ impl Endpoint {
         let mut asked = Self::asked(&request);
         let incoming = match checks::sort(request.headers(), &body, &self.offer) {
             Ok(incoming) => incoming,
-            Err(refused) => return Reply::new(request, &self.offer, asked, common).refuse(&refused),
+            Err(refused) => {
+                self.stage.take(match refused.code {
+                    code::PARSE => Command::Warn("a client sent a body that is not JSON"),
+                    _ => Command::Refused { body, refusal: refusals::of_rule(&refused) },
+                });
+                return Reply::new(request, &self.offer, asked, common).refuse(&refused);
+            }
         };
         if incoming.dropped {
             return self.status(request, common, 202);
         }
         (asked.era, asked.batch) = (incoming.era, incoming.batch);
         let (carrier, session) = (self.carrier(), session_of(request.headers()));
-        let reply = Reply::new(request, &self.offer, asked, common);
-        self.play(reply, carrier, |events| Command::Post { carrier, session, incoming, body, events })
+        let connection = request.connection();
+        let takes_all = asked.accepts_sse;
+        let mut reply = Reply::new(request, &self.offer, asked, common);
+        if !takes_all {
+            let (stage, body) = (&self.stage, body.clone());
+            reply.unacceptable = Some(Box::new(move || {
+                stage.take(Command::Refused { body, refusal: refusals::of_accept() });
+            }));
+        }
+        self.play(reply, carrier, |events| Command::Post {
+            carrier,
+            connection,
+            session,
+            incoming,
+            body,
+            events,
+        })
+    }
+
+    /// A post to where nothing takes messages. Clients of both transports try an `initialize` where a stream is.
+    fn astray(&self, request: Request<'_>, common: Headers, status: u16) -> io::Result<()> {
+        let refusal = refusals::of_path(&self.offer.paths.announced);
+        self.refuse_body(request, common, status, refusal)
+    }
+
+    /// Answers with a status to a body whose requests are refused.
+    fn refuse_body(
+        &self,
+        mut request: Request<'_>,
+        common: Headers,
+        status: u16,
+        refusal: Refusal,
+    ) -> io::Result<()> {
+        match request.read_body() {
+            Ok(body) if status == 405 && is_initialize(&body) => {}
+            Ok(body) => drop(self.stage.take(Command::Refused { body, refusal })),
+            Err(refusal) => {
+                request.refuse(refusal);
+                return Ok(());
+            }
+        }
+        self.status(request, common, status)
     }
 
     fn get(&self, request: Request<'_>, common: Headers) -> io::Result<()> {
@@ -202,10 +253,7 @@ impl Endpoint {
     fn post_old(&self, mut request: Request<'_>, common: Headers) -> io::Result<()> {
         let query = request.target().split_once('?').map_or("", |(_, query)| query);
         let session = query.split('&').find_map(|pair| pair.strip_prefix("session_id=")).map(str::to_owned);
-        let Some(session) = session else {
-            let refused = Refused::new(400, "null", code::INVALID_REQUEST, "session_id is missing");
-            return self.answer(request, common).refuse(&refused);
-        };
+        let connection = request.connection();
         let body = match request.read_body() {
             Ok(body) => body,
             Err(refusal) => {
@@ -213,6 +261,22 @@ impl Endpoint {
                 return Ok(());
             }
         };
-        self.play_at_once(self.answer(request, common), |events| Command::PostOld { session, body, events })
+        let Some(session) = session else {
+            let refused = Refused::new(400, "null", code::INVALID_REQUEST, "session_id is missing");
+            let refusal = refusals::of_session(&refused, connection, None);
+            self.stage.take(Command::Refused { body, refusal });
+            return self.answer(request, common).refuse(&refused);
+        };
+        self.play_at_once(self.answer(request, common), |events| Command::PostOld {
+            connection,
+            session,
+            body,
+            events,
+        })
     }
+}
+
+fn is_initialize(body: &[u8]) -> bool {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    View::of(text).is_ok_and(|view| view.shape == Shape::Request && view.method_name(text) == "initialize")
 }

@@ -8,26 +8,38 @@ use crossbeam_channel::Sender;
 
 use super::Offer;
 use super::checks::{Incoming, Refused};
-use super::ids;
+use super::ids::Issuer;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
 use crate::replay::Aside;
 use crate::replay::player::{Framing, Output, Part, Player};
+use crate::replay::refused::Refusal;
 
 /// What a connection tells the player.
 pub(super) enum Command {
     /// A message was posted.
-    Post { carrier: u64, session: Option<String>, incoming: Incoming, body: Vec<u8>, events: Events },
+    Post {
+        carrier: u64,
+        connection: u64,
+        session: Option<String>,
+        incoming: Incoming,
+        body: Vec<u8>,
+        events: Events,
+    },
     /// A legacy client opens its standalone stream.
     Open { carrier: u64, session: Option<String>, last: Option<String>, events: Events },
     /// A client of HTTP+SSE (2024-11-05) opens its only stream.
     OpenOld { carrier: u64, events: Events },
     /// A client of HTTP+SSE posts a message, which is answered on its stream.
-    PostOld { session: String, body: Vec<u8>, events: Events },
+    PostOld { connection: u64, session: String, body: Vec<u8>, events: Events },
     /// A legacy client ends its session.
     Delete { session: Option<String>, events: Events },
     /// The client of a request or stream has left.
     Left { carrier: u64 },
+    /// A body was refused.
+    Refused { body: Vec<u8>, refusal: Refusal },
+    /// The user should know.
+    Warn(&'static str),
 }
 
 /// Takes what a connection is to send. What goes together comes together.
@@ -80,15 +92,17 @@ pub(super) enum Event {
 /// A live session that can be told something.
 #[derive(Default)]
 pub(super) struct Live {
-    id: Option<String>,
+    pub(super) id: Option<String>,
     /// The request that is its standalone stream, and its connection.
-    stream: Option<(u64, Events)>,
+    pub(super) stream: Option<(u64, Events)>,
     /// What came before there was a stream.
     backlog: Vec<String>,
     /// Everything goes to the stream (HTTP+SSE).
     pub(super) old: bool,
     /// The bytes per second of the next message.
     pub(super) rate: Option<u64>,
+    /// When something last came for it.
+    pub(super) used: u64,
 }
 
 impl Live {
@@ -138,28 +152,35 @@ impl Log {
 
 /// A request that waits for its answer.
 pub(super) struct Waiter {
-    session: usize,
+    pub(super) session: usize,
     events: Events,
     opens: bool,
 }
 
 pub(super) struct Hub {
-    player: Player,
-    offer: Arc<Offer>,
+    pub(super) player: Player,
+    pub(super) offer: Arc<Offer>,
     /// What the user is told.
     pub(super) aside: Aside,
-    ids: HashMap<String, usize>,
+    pub(super) ids: HashMap<String, usize>,
     pub(super) lives: HashMap<usize, Live>,
     pub(super) waiters: HashMap<u64, Waiter>,
     /// What was said on streams that clients can come back to.
     logs: HashMap<u64, Log>,
     /// All modern clients: they have no sessions, and share what was recorded.
-    modern: Option<usize>,
+    pub(super) modern: Option<usize>,
     /// All clients of a server that issued no sessions.
-    anonymous: Option<usize>,
+    pub(super) anonymous: Option<usize>,
     counters: Arc<[AtomicUsize; 2]>,
     /// A fault ends the program with this status.
     pub(super) exit: Option<u8>,
+    /// How many sessions clients wanted to end.
+    pub(super) deletes: usize,
+    /// How many messages came for sessions.
+    pub(super) clock: u64,
+    pub(super) issuer: Issuer,
+    /// The session of an `initialize` that was led elsewhere.
+    pub(super) led: Option<usize>,
 }
 
 impl Hub {
@@ -176,6 +197,10 @@ impl Hub {
             anonymous: None,
             counters: Arc::default(),
             exit: None,
+            deletes: 0,
+            clock: 0,
+            issuer: Issuer::default(),
+            led: None,
         }
     }
 
@@ -193,7 +218,7 @@ impl Hub {
 
     /// A session of the player. It stands for the recorded one that was as many sessions of its era later than the
     /// first as it is in this process.
-    fn new_session(&mut self) -> usize {
+    pub(super) fn new_session(&mut self) -> usize {
         let counters = Arc::clone(&self.counters);
         let ordinal = move |era| match (&*counters, era) {
             ([legacy, _], Era::Legacy) => legacy.fetch_add(1, Ordering::Relaxed),
@@ -204,11 +229,19 @@ impl Hub {
 
     pub(super) fn take(&mut self, command: Command, now: u64) {
         match command {
-            Command::Post { carrier, session, incoming, body, events } => {
-                let session = match self.session_of(incoming, session.as_deref()) {
+            Command::Post { carrier, connection, session, incoming, body, events } => {
+                if incoming.opens {
+                    self.player.recovers(connection);
+                }
+                let named = session;
+                let session = match self.session_of(incoming, named.as_deref()) {
                     Ok(session) => session,
-                    Err(refused) => return drop(events.send(vec![Event::Refused(refused)])),
+                    Err(refused) => {
+                        self.stray(&body, connection, named.as_deref(), &refused);
+                        return drop(events.send(vec![Event::Refused(refused)]));
+                    }
                 };
+                self.touch(session);
                 if incoming.asks {
                     let opens = incoming.opens && self.offer.sessions;
                     self.waiters.insert(carrier, Waiter { session, events, opens });
@@ -228,7 +261,7 @@ impl Hub {
                 Err(event) => drop(events.send(vec![event])),
             },
             Command::OpenOld { carrier, events } => {
-                let Some(id) = ids::fresh() else { return };
+                let Some(id) = self.issuer.issue() else { return };
                 let session = self.new_session();
                 self.player.pipe(session);
                 self.ids.insert(id.clone(), session);
@@ -236,8 +269,9 @@ impl Hub {
                 live.open(carrier, events, Event::Endpoint(id));
                 self.lives.insert(session, live);
             }
-            Command::PostOld { session, body, events } => {
+            Command::PostOld { connection, session, body, events } => {
                 let Some(&session) = self.ids.get(&session) else {
+                    self.stray(&body, connection, Some(&session), &no_session());
                     return drop(events.send(vec![Event::Refused(no_session())]));
                 };
                 let _ = events.send(vec![Event::Status(202)]);
@@ -248,59 +282,8 @@ impl Hub {
                 let _ = events.send(vec![event]);
             }
             Command::Left { carrier } => self.left(carrier, now),
-        }
-    }
-
-    fn session_of(&mut self, incoming: Incoming, id: Option<&str>) -> Result<usize, Refused> {
-        if incoming.era == Era::Modern {
-            if let Some(session) = self.modern {
-                return Ok(session);
-            }
-            let session = self.new_session();
-            self.modern = Some(session);
-            return Ok(session);
-        }
-        if !self.offer.sessions {
-            if let Some(session) = self.anonymous {
-                return Ok(session);
-            }
-            let session = self.new_session();
-            self.lives.insert(session, Live::default());
-            self.anonymous = Some(session);
-            return Ok(session);
-        }
-        if incoming.opens {
-            let session = self.new_session();
-            self.lives.insert(session, Live::default());
-            return Ok(session);
-        }
-        self.known(id)
-    }
-
-    fn known(&self, id: Option<&str>) -> Result<usize, Refused> {
-        let Some(id) = id else {
-            let message = "Mcp-Session-Id is missing";
-            return Err(Refused::new(400, "null", code::INVALID_REQUEST, message));
-        };
-        self.ids.get(id).copied().ok_or_else(no_session)
-    }
-
-    /// The session that a standalone stream is opened for.
-    fn stream_of(&mut self, id: Option<&str>) -> Result<&mut Live, Event> {
-        let session = match self.offer.sessions {
-            true => Some(self.known(id).map_err(Event::Refused)?),
-            false => self.anonymous,
-        };
-        let refused = self.offer.get_refused || (!self.offer.sessions && !self.offer.unsolicited);
-        let live = session.and_then(|session| self.lives.get_mut(&session));
-        match live {
-            _ if refused => Err(Event::Status(405)),
-            Some(live) if live.stream.is_some() => {
-                let message = "this session has a standalone stream already";
-                Err(Event::Refused(Refused::new(409, "null", code::INVALID_REQUEST, message)))
-            }
-            Some(live) => Ok(live),
-            None => Err(Event::Refused(no_session())),
+            Command::Refused { body, refusal } => self.player.refused(&body, &refusal),
+            Command::Warn(what) => self.player.warn(what.to_owned()),
         }
     }
 
@@ -328,19 +311,6 @@ impl Hub {
         Ok(())
     }
 
-    fn delete(&mut self, id: Option<&str>) -> Event {
-        if !self.offer.sessions || self.offer.delete_refused {
-            return Event::Status(405);
-        }
-        match self.known(id) {
-            Ok(session) => {
-                self.forget(session);
-                Event::Status(200)
-            }
-            Err(refused) => Event::Refused(refused),
-        }
-    }
-
     /// A session is over: its id is dead, and its stream ends.
     pub(super) fn forget(&mut self, session: usize) {
         self.logs.retain(|_, log| log.session != session);
@@ -351,6 +321,7 @@ impl Hub {
         if let Some((_, events)) = live.stream {
             let _ = events.send(vec![Event::Over { cut: false }]);
         }
+        self.player.close(session);
     }
 
     fn left(&mut self, carrier: u64, now: u64) {
@@ -388,7 +359,10 @@ impl Hub {
                         log.follow(Event::Over { cut });
                     }
                     self.push(&mut sent, carrier, Event::Over { cut });
-                    self.waiters.remove(&carrier);
+                    if let Some(waiter) = self.waiters.remove(&carrier).filter(|waiter| waiter.opens) {
+                        self.lives.remove(&waiter.session);
+                        self.led = Some(waiter.session);
+                    }
                 }
                 Output::Message { session, carrier, text, part, .. } => {
                     let carrier = carrier.filter(|_| !self.lives.get(&session).is_some_and(|live| live.old));
@@ -454,7 +428,7 @@ impl Hub {
             return;
         };
         let opened = View::of(text).is_ok_and(|view| view.result.is_some());
-        let id = ids::fresh().filter(|_| opened);
+        let id = self.issuer.issue().filter(|_| opened);
         match (id, self.lives.get_mut(&session)) {
             (Some(id), Some(live)) => {
                 self.ids.insert(id.clone(), session);
@@ -475,6 +449,7 @@ impl Hub {
         let mut sessions: Vec<usize> = self.lives.keys().copied().chain(self.modern).collect();
         sessions.sort_unstable();
         sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
+        self.player.settle_refused();
         self.pass_on();
         self.tell_all(&Event::Closing);
     }

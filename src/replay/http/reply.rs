@@ -61,6 +61,8 @@ pub(super) struct Reply<'c, 'o> {
     events: Option<Receiver<Vec<Event>>>,
     /// What came while a slow message was going out.
     later: VecDeque<Vec<Event>>,
+    /// Is told when the client does not take what the answer is.
+    pub(super) unacceptable: Option<Box<dyn FnOnce() + 'o>>,
 }
 
 impl<'c, 'o> Reply<'c, 'o> {
@@ -75,6 +77,7 @@ impl<'c, 'o> Reply<'c, 'o> {
             rate: None,
             events: None,
             later: VecDeque::new(),
+            unacceptable: None,
         }
     }
 
@@ -246,12 +249,13 @@ impl<'c, 'o> Reply<'c, 'o> {
                 self.respond(503, &Headers::new(), b"the replay ended\n")?;
             }
             Event::Closing | Event::Over { cut: false } => self.finish()?,
-            Event::Over { cut: true } => match std::mem::replace(&mut self.out, Out::Done) {
-                Out::Waiting(request) => request.close(),
-                // A stream that is not finished is cut.
-                Out::Begun(_) | Out::Done => {}
-            },
-            Event::Gone => {}
+            Event::Over { cut: true } => self.break_off()?,
+            // Who closed its side may still read, but not that there is no answer: it has left.
+            Event::Gone => {
+                if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
+                    request.close();
+                }
+            }
         }
         Ok(Next::End)
     }
@@ -312,6 +316,29 @@ impl<'c, 'o> Reply<'c, 'o> {
         Ok(())
     }
 
+    /// The connection breaks off, behind as much of the answer as came when it was recorded.
+    fn break_off(&mut self) -> io::Result<()> {
+        let recorded = self.framing.take().filter(|framing| framing.cut);
+        let body = recorded.as_ref().map(|framing| framing.body.clone()).unwrap_or_default();
+        match std::mem::replace(&mut self.out, Out::Done) {
+            Out::Waiting(request) => match recorded.filter(|framing| framing.status.is_some()) {
+                Some(framing) => {
+                    let mut fields = self.common.clone();
+                    add_recorded(&mut fields, &framing);
+                    push_kind(&mut fields, &framing.kind);
+                    cut_behind(request, framing.status.unwrap_or(200), &fields, &framing.kind, &body)
+                }
+                None => {
+                    request.close();
+                    Ok(())
+                }
+            },
+            // A stream that is not finished is cut.
+            Out::Begun(mut stream) if !body.is_empty() => stream.send(&body),
+            Out::Begun(_) | Out::Done => Ok(()),
+        }
+    }
+
     /// A batch is answered as a stream when one of its requests was.
     fn merge(&mut self, framing: Framing) {
         match &mut self.framing {
@@ -342,6 +369,9 @@ impl<'c, 'o> Reply<'c, 'o> {
     }
 
     fn not_acceptable(&mut self) -> io::Result<()> {
+        if let Some(tell) = self.unacceptable.take() {
+            tell();
+        }
         let message = "the answer is a stream of events, which Accept does not name";
         self.refuse(&Refused::new(406, "null", code::INVALID_REQUEST, message))
     }
@@ -360,7 +390,15 @@ impl<'c, 'o> Reply<'c, 'o> {
                     add_recorded(&mut fields, &framing);
                 }
                 fields.push("Content-Type", "application/json");
-                return self.respond(status, &fields, text.as_bytes());
+                if !(framing.cut && part == Part::Answer) {
+                    return self.respond(status, &fields, text.as_bytes());
+                }
+                let mut all = self.common.clone();
+                fields.iter().for_each(|(name, value)| all.push(name, value));
+                if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
+                    cut_behind(request, status, &all, &Kind::Json, text.as_bytes())?;
+                }
+                return Ok(());
             }
             self.begin()?;
         }
@@ -372,6 +410,9 @@ impl<'c, 'o> Reply<'c, 'o> {
                 }
             }
             _ => self.message(text, id)?,
+        }
+        if framing.cut && part == Part::Answer {
+            self.out = Out::Done;
         }
         self.finish()
     }
@@ -436,16 +477,9 @@ impl<'c, 'o> Reply<'c, 'o> {
                 let framing = self.framing.clone().unwrap_or_default();
                 let mut fields = Headers::new();
                 match (&framing.kind, framing.status) {
-                    (Kind::Other(kind), Some(status)) => {
+                    (Kind::Other(_) | Kind::Json, Some(status)) if framing.bare => {
                         add_recorded(&mut fields, &framing);
-                        if !kind.is_empty() {
-                            fields.push("Content-Type", kind.as_str());
-                        }
-                        self.respond(status, &fields, &framing.body)
-                    }
-                    (Kind::Json, Some(status)) => {
-                        add_recorded(&mut fields, &framing);
-                        fields.push("Content-Type", "application/json");
+                        push_kind(&mut fields, &framing.kind);
                         self.respond(status, &fields, &framing.body)
                     }
                     // It was cancelled, or the player is gone: a stream with nothing in it says that there is no answer.
@@ -459,6 +493,28 @@ impl<'c, 'o> Reply<'c, 'o> {
             Out::Done => Ok(()),
         }
     }
+}
+
+fn push_kind(fields: &mut Headers, kind: &Kind) {
+    match kind {
+        Kind::Json => fields.push("Content-Type", "application/json"),
+        Kind::Sse => fields.push("Content-Type", "text/event-stream"),
+        Kind::Other(kind) if kind.is_empty() => {}
+        Kind::Other(kind) => fields.push("Content-Type", kind.as_str()),
+    }
+}
+
+/// Sends a part of an answer, after which the connection closes: a stream without its end, or one byte too few.
+fn cut_behind(
+    request: Request<'_>,
+    status: u16,
+    fields: &Headers,
+    kind: &Kind,
+    body: &[u8],
+) -> io::Result<()> {
+    let length = u64::try_from(body.len()).ok().map(|length| length + 1).filter(|_| *kind != Kind::Sse);
+    let mut stream = request.into_writer(status, fields, length)?;
+    if body.is_empty() { Ok(()) } else { stream.send(body) }
 }
 
 fn add_recorded(fields: &mut Headers, framing: &Framing) {

@@ -117,7 +117,7 @@ mod tests {
                 Incoming { era: Era::Legacy, opens: false, asks: true, batch: false, dropped: false };
             let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#.to_vec();
             let (events, _) = crossbeam_channel::unbounded();
-            stage.take(Command::Post { carrier: 1, session: None, incoming, body, events })
+            stage.take(Command::Post { carrier: 1, connection: 1, session: None, incoming, body, events })
         };
         assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
         assert!(!post());
