@@ -128,22 +128,6 @@ function make() {
     return server;
 }
 
-/// Streams can be gone on with: their events, ids in order.
-function eventStore() {
-    const events = [];
-    return {
-        async storeEvent(stream, message) { return `${stream}::${events.push({ stream, message }) - 1}`; },
-        async replayEventsAfter(last, { send }) {
-            const [stream, at] = last.split('::');
-            for (let n = Number(at) + 1; n < events.length; n++) {
-                const { message } = events[n];
-                if (events[n].stream === stream && Object.keys(message).length) await send(`${stream}::${n}`, message);
-            }
-            return stream;
-        }
-    };
-}
-
 const sessions = new Map();
 const guard = localhostHostValidation();
 lab.serveHttp((request, response) => {
@@ -154,7 +138,7 @@ lab.serveHttp((request, response) => {
         let transport = sessions.get(request.headers['mcp-session-id']);
         if (!transport) {
             transport = new StreamableHTTPServerTransport({
-                sessionIdGenerator: randomUUID, eventStore: eventStore(), retryInterval: 500,
+                sessionIdGenerator: randomUUID, eventStore: lab.eventStore(), retryInterval: 500,
                 onsessioninitialized: id => sessions.set(id, transport) });
             await make().connect(transport);
         }

@@ -12,6 +12,22 @@ const lists = { tools: [...LAB.tools], resources: LAB.resources, resourceTemplat
 /// The N of --http N: serve over Streamable HTTP at that port of 127.0.0.1 (0 is any free one).
 export const httpPort = () => process.argv[2] === '--http' ? Number(process.argv[3]) : undefined;
 
+/// Streams can be gone on with: their events, ids in order.
+export function eventStore() {
+    const events = [];
+    return {
+        async storeEvent(stream, message) { return `${stream}::${events.push({ stream, message }) - 1}`; },
+        async replayEventsAfter(last, { send }) {
+            const [stream, at] = last.split('::');
+            for (let n = Number(at) + 1; n < events.length; n++) {
+                const { message } = events[n];
+                if (events[n].stream === stream && Object.keys(message).length) await send(`${stream}::${n}`, message);
+            }
+            return stream;
+        }
+    };
+}
+
 export function serveHttp(handler) {
     const server = createServer(handler);
     server.listen(httpPort(), '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/mcp`));

@@ -45,12 +45,17 @@ if (lab.httpPort() === undefined) {
     process.stdin.on('end', () => process.exit(0));
     await make().connect(new StdioServerTransport());
 } else {
+    // Servers are set up in different ways: --http N [stateless|json|store].
+    const kind = process.argv[4];
     const sessions = new Map();
     lab.serveHttp(async (request, response) => {
         let transport = sessions.get(request.headers['mcp-session-id']);
         if (!transport) {
             transport = new StreamableHTTPServerTransport({
-                sessionIdGenerator: randomUUID, onsessioninitialized: id => sessions.set(id, transport) });
+                sessionIdGenerator: kind === 'stateless' ? undefined : randomUUID,
+                enableJsonResponse: kind === 'json',
+                eventStore: kind === 'store' ? lab.eventStore() : undefined,
+                onsessioninitialized: id => sessions.set(id, transport) });
             await make().connect(transport);
         }
         await transport.handleRequest(request, response);
