@@ -282,6 +282,7 @@ fn decide_for(question: &Question<'_>, recording: &Recording<'_>) -> Result<Deci
     }
     let policy = Policy {
         keep: question.mode == Mode::Once,
+        append: false,
         force: question.force,
         claim_wait: question.claim_wait.unwrap_or_else(|| question.mode.claim_wait()),
     };

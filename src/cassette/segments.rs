@@ -9,6 +9,7 @@
 //! | some locked | nothing, they still record |
 //! | all unlocked, all with an end line | merge |
 //! | some without end line, but the owner is alive or another one ended well | merge, those marked killed |
+//! | the same, and they were added to the cassette that is there | merge: nothing is lost by that |
 //! | none with end line, owner dead | the next writer moves the folder to `<cassette>.partial.1/` |
 //!
 //! Nothing here reads or writes messages: what is in a journal or a document is known to [`Documents`] only.
@@ -55,6 +56,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub struct Policy {
     /// Do not record over a cassette that another owner made (mode `once`).
     pub keep: bool,
+    /// Go on the cassette that is there, whoever made it (mode `new_episodes`).
+    pub append: bool,
     /// Take the recording over from another owner.
     pub force: bool,
     /// How long to wait for the recording of another owner to end.
@@ -82,7 +85,7 @@ pub struct Joined {
     pub number: u32,
     /// Which client process of its server this is, from 0.
     pub conn: u32,
-    /// Whether the recording goes on a cassette that the owner made before.
+    /// Whether the recording goes on a cassette that is there.
     pub continues: bool,
     /// What happened on the way in that people should know.
     pub notes: Vec<String>,
@@ -219,7 +222,7 @@ impl<'a> Recording<'a> {
         }
         let merged = locked.session.is_merged(&self.cassette);
         if !merged && locked.session.is_of(owner) {
-            return self.add(locked, owner, server).map(Attempt::Done);
+            return self.add(locked, owner, server, policy).map(Attempt::Done);
         }
         let who = locked.session.who();
         match self.settle(locked, None)? {
@@ -262,14 +265,16 @@ impl<'a> Recording<'a> {
     /// Begins a session in a fresh folder.
     fn begin(&self, mut locked: Locked, owner: &Owner, server: &str, policy: Policy) -> Result<Attempt> {
         let there = self.cassette.exists();
-        let continues = there && self.state.maker(&self.cassette).as_ref() == Some(owner);
+        let appends = there && policy.append;
+        let continues = appends || (there && self.state.maker(&self.cassette).as_ref() == Some(owner));
         let checked = if there { self.documents.only_probes(&self.cassette) } else { Ok(true) };
         let keep = policy.keep && !continues;
         match checked {
             Ok(only_probes) if only_probes || !keep => {
                 locked.session.owner = owner.to_string();
                 locked.session.continues = continues;
-                let added = self.add(locked, owner, server);
+                locked.session.appends = appends;
+                let added = self.add(locked, owner, server, policy);
                 if added.is_err() {
                     // The folder that was made for it must not stay; why it stays if it does is no news.
                     let _ = self.complete();
@@ -285,9 +290,10 @@ impl<'a> Recording<'a> {
     }
 
     /// Adds a segment to the session.
-    fn add(&self, mut locked: Locked, owner: &Owner, server: &str) -> Result<Join> {
+    fn add(&self, mut locked: Locked, owner: &Owner, server: &str, policy: Policy) -> Result<Join> {
         let session = &mut locked.session;
         let continues = session.continues;
+        let appends = continues && policy.append;
         let conn = match session.conns.get(server) {
             Some(next) => *next,
             None if continues && self.cassette.exists() => self.documents.conns(&self.cassette, server)?,
@@ -305,7 +311,8 @@ impl<'a> Recording<'a> {
         let file = create_segment(&locked.folder, &path).map_err(Error::io("create the segment", &path))?;
         let claimed = locked.path();
         let session = File::open(&claimed).map_err(Error::io("open", &claimed))?;
-        let head = SegmentHead { owner: owner.to_string(), pid, server: server.to_owned(), conn, continues };
+        let owner = owner.to_string();
+        let head = SegmentHead { owner, pid, server: server.to_owned(), conn, continues, appends };
         let claim = Claim {
             session: Arc::new(session),
             path: claimed.into(),
@@ -404,7 +411,9 @@ impl<'a> Recording<'a> {
     /// Acts on what the folder amounts to. Gives the lock back where the folder stays.
     fn settle(&self, locked: Locked, own: Option<&Path>) -> Result<(Completion, Option<Locked>)> {
         if locked.session.is_merged(&self.cassette) {
-            self.remember_maker(&locked);
+            if !locked.session.appends {
+                self.remember_maker(&locked);
+            }
             locked.remove()?;
             return Ok((Completion::AlreadyMerged, None));
         }
@@ -452,7 +461,8 @@ impl<'a> Recording<'a> {
         }
         locked.session.stage = Stage::Merged;
         locked.save()?;
-        let written = matches!(outcome, Merged::Written | Merged::Unchanged);
+        // Who adds to a cassette has not made it.
+        let written = matches!(outcome, Merged::Written | Merged::Unchanged) && !locked.session.appends;
         let note = if written { self.remember_maker(&locked) } else { None };
         locked.remove()?;
         Ok((Completion::Merged { segments, outcome, note }, None))

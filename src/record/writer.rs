@@ -90,6 +90,8 @@ pub(super) struct Writer {
     name: String,
     server: Server,
     redactor: Redactor,
+    /// It adds to a cassette, from the live server behind a replay.
+    live: bool,
     /// Requests that wait for their answer, by scope and id.
     open: HashMap<(u32, String), Open>,
     /// Requests whose answers tell who the server is: whether it is `initialize`.
@@ -138,6 +140,7 @@ impl Writer {
             name: own.server,
             server,
             redactor,
+            live: own.appends,
             open: HashMap::new(),
             introductions: HashMap::new(),
             lines: String::new(),
@@ -196,6 +199,9 @@ impl Writer {
         let mut rules = self.push_http(line.http, side);
         if let Some(end) = line.end {
             let _ = write!(self.lines, ",\"end\":\"{end}\"");
+        }
+        if self.live {
+            self.lines.push_str(",\"origin\":\"live\"");
         }
         match (text, message) {
             (None, _) => self.push_rules(&rules),

@@ -19,9 +19,12 @@ pub struct SegmentHead {
     pub server: String,
     /// Which client process of that server this is, from 0.
     pub conn: u32,
-    /// Whether the recording goes on a cassette that the owner made before.
+    /// Whether the recording goes on a cassette that is there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
+    /// Whether it does so from the live server behind a replay (mode `new_episodes`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub appends: bool,
 }
 
 /// A segment on disk.

@@ -84,7 +84,8 @@ fn look(cassette: &Path) -> Result<CassetteOnDisk> {
     if session.is_merged(cassette) {
         return Ok(without_recording(None));
     }
-    Ok(match folder::assess(&folder, session.owner_alive(), None, cassette.exists() && !session.continues)? {
+    let replaces = cassette.exists() && !session.continues;
+    Ok(match folder::assess(&folder, session.owner_alive() || session.appends, None, replaces)? {
         Found::Recording(pids) if !cassette.exists() => {
             CassetteOnDisk::Recording { pids, owner: session.who() }
         }

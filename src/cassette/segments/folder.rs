@@ -98,9 +98,10 @@ fn is_without_end(path: &Path) -> Result<bool> {
     has_end(path).map(|end| !end).map_err(Error::io("read the segment", path))
 }
 
-/// What the folder amounts to. `own` is a segment that the asking process has done with; `replaces` says that a
+/// What the folder amounts to. `good_enough`: what was only killed is a recording too, since its owner is
+/// alive or it adds to a cassette. `own` is a segment that the asking process has done with; `replaces` says that a
 /// cassette would make way, which nothing that was only killed is good enough for.
-pub(super) fn assess(folder: &Path, owner_alive: bool, own: Option<&Path>, replaces: bool) -> Result<Found> {
+pub(super) fn assess(folder: &Path, good_enough: bool, own: Option<&Path>, replaces: bool) -> Result<Found> {
     let mut holders = Vec::new();
     let mut kept = Vec::new();
     for mut segment in list(folder)? {
@@ -119,7 +120,7 @@ pub(super) fn assess(folder: &Path, owner_alive: bool, own: Option<&Path>, repla
         Found::Recording(holders)
     } else if kept.is_empty() {
         Found::Empty
-    } else if (owner_alive && !replaces) || kept.iter().any(|segment| !segment.killed) {
+    } else if (good_enough && !replaces) || kept.iter().any(|segment| !segment.killed) {
         Found::Mergeable(kept)
     } else {
         Found::Interrupted

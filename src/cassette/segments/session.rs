@@ -28,6 +28,8 @@ pub(super) struct Session {
     pub(super) owner: String,
     /// Whether the segments go on a cassette that this owner made before, rather than replace what is there.
     pub(super) continues: bool,
+    /// Whether they only add to the cassette that is there, whoever made it.
+    pub(super) appends: bool,
     /// The number of segments begun so far, those included that are gone.
     pub(super) begun: u32,
     /// The next `conn` of each server.
@@ -90,6 +92,7 @@ impl Session {
             let Some(head) = folder::head(&segment.path) else { continue };
             session.owner = head.owner;
             session.continues |= head.continues;
+            session.appends |= head.appends;
             let next = session.conns.entry(head.server).or_default();
             *next = (*next).max(head.conn.saturating_add(1));
         }
@@ -182,7 +185,8 @@ impl Locked {
     /// What the segments amount to; `own` is the one this process has done with.
     pub(super) fn assess(&self, own: Option<&Path>, cassette: &Path) -> Result<Found> {
         let replaces = cassette.exists() && !self.session.continues;
-        folder::assess(&self.folder, self.session.owner_alive(), own, replaces)
+        let good_enough = self.session.owner_alive() || self.session.appends;
+        folder::assess(&self.folder, good_enough, own, replaces)
     }
 
     /// Removes the folder with all that is ours in it. The session file goes last: until then nobody else gets in.

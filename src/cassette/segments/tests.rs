@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::support::*;
 use super::*;
 
-const ALL: Policy = Policy { keep: false, force: false, claim_wait: Duration::ZERO };
+const ALL: Policy = Policy { keep: false, append: false, force: false, claim_wait: Duration::ZERO };
 const ONCE: Policy = Policy { keep: true, ..ALL };
 
 fn recording(folder: &Folder) -> Recording<'static> {
