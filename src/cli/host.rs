@@ -62,6 +62,7 @@ impl Hosting<'_> {
             cacert: self.common.cacert.as_ref().map(PathBuf::from),
             allow_host: Vec::new(),
             allow_origin: Vec::new(),
+            private: false,
         };
         let proxy = http::bind(options)?;
         let setup = self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette);

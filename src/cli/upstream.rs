@@ -78,6 +78,7 @@ impl Typed<'_> {
             cacert: self.cacert.map(PathBuf::from),
             allow_host: self.allow_host.to_vec(),
             allow_origin: self.allow_origin.to_vec(),
+            private: false,
         };
         let ready_file = self.ready_file.map(PathBuf::from);
         Ok(Some(Plan { options, max_idle: self.max_idle, ready_file }))

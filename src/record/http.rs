@@ -80,6 +80,8 @@ pub struct Options {
     pub allow_host: Vec<String>,
     /// Web pages that may come.
     pub allow_origin: Vec<String>,
+    /// Only this program is to come: the URL for clients has a secret in it in any case.
+    pub private: bool,
 }
 
 /// When to end by itself.
@@ -186,14 +188,14 @@ impl Shared {
 ///
 /// [`Error::Usage`] for options that cannot be, [`Error::Failed`] when the address is taken.
 pub fn bind(options: Options) -> Result<Proxy> {
-    let Options { address, listen, mut headers, cacert, allow_host, mut allow_origin } = options;
+    let Options { address, listen, mut headers, cacert, allow_host, mut allow_origin, private } = options;
     if let Some(authorization) = address.authorization()
         && headers.get("authorization").is_none()
     {
         headers.push("authorization", authorization);
     }
     check(&headers)?;
-    let secret = !headers.is_empty() || address.query().is_some();
+    let secret = private || !headers.is_empty() || address.query().is_some();
     let upstream =
         Upstream::new(&address.bare(), &client::Options { cacert, headers, ..client::Options::default() })?;
     let mapping = Mapping::new(address, secret)?;

@@ -57,6 +57,25 @@ pub fn ready() -> Result<Ready> {
     Ok(Ready { events, news, caught })
 }
 
+/// Ends a recorder made by [`inside`].
+#[derive(Debug, Clone)]
+pub struct Stopper(Sender<Event>);
+
+impl Stopper {
+    /// Ends it as a signal of that number would.
+    pub fn signal(&self, signal: i32) {
+        report(&self.0, Event::Signal(signal));
+    }
+}
+
+/// A recorder for [`Ready::run_between`], and what tells it of signals.
+#[must_use]
+pub fn inside() -> (Ready, Stopper) {
+    let (events, news) = crossbeam_channel::unbounded();
+    let stopper = Stopper(events.clone());
+    (Ready { events, news, caught: Caught::default() }, stopper)
+}
+
 impl Ready {
     /// Starts a server, stands between it and our own standard input, output and error, and returns when the session
     /// is over and everything is written. Takes standard output over for good: what others print there is lost.
@@ -68,12 +87,41 @@ impl Ready {
     /// Those of [`child::spawn`]; [`Error::Failed`] when the system gives no thread or handle, and then the server is
     /// ended.
     pub fn run(self, command: &[OsString], sink: Box<dyn Sink>, note: Note) -> Result<Outcome> {
+        let gone = self.events.clone();
+        self.run_at(command, sink, note, || ends::take(move |end| report(&gone, Event::Gone(end))))
+    }
+
+    /// The same for a client that is this program itself, at the other ends of two pipes. To be called on a thread that
+    /// has nothing else to do.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Ready::run`].
+    pub fn run_between(
+        self,
+        command: &[OsString],
+        sink: Box<dyn Sink>,
+        note: Note,
+        (input, output): (PipeReader, PipeWriter),
+    ) -> Result<Outcome> {
+        self.run_at(command, sink, note, || Ends::of_pipes(input, output))
+    }
+
+    fn run_at(
+        self,
+        command: &[OsString],
+        sink: Box<dyn Sink>,
+        note: Note,
+        ends: impl FnOnce() -> io::Result<Ends>,
+    ) -> Result<Outcome> {
         let Child { stdin, stdout, stderr, mut process } = child::spawn(command)?;
-        let begun = Session::begin(&self, stdin, stdout, stderr, sink, note).and_then(|parts| {
-            let tell = self.events.clone();
-            process.wait(move |ended| report(&tell, Event::Ended(ended)))?;
-            Ok(parts)
-        });
+        let pipes = (stdin, stdout, stderr);
+        let begun =
+            ends().and_then(|ends| Session::begin(&self, ends, pipes, sink, note)).and_then(|parts| {
+                let tell = self.events.clone();
+                process.wait(move |ended| report(&tell, Event::Ended(ended)))?;
+                Ok(parts)
+            });
         match begun {
             Ok((mut session, recorder, endings)) => {
                 session.last(&self.news, &process);
@@ -157,9 +205,8 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 impl Session {
     fn begin(
         ready: &Ready,
-        stdin: PipeWriter,
-        stdout: PipeReader,
-        stderr: PipeReader,
+        Ends { input, output, errors }: Ends,
+        (stdin, stdout, stderr): (PipeWriter, PipeReader, PipeReader),
         sink: Box<dyn Sink>,
         note: Note,
     ) -> io::Result<Parts> {
@@ -168,9 +215,6 @@ impl Session {
             let events = events.clone();
             move || report(&events, event())
         };
-        let gone = events.clone();
-        let Ends { input, output, errors } = ends::take(move |end| report(&gone, Event::Gone(end)))?;
-
         let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let told = events.clone();

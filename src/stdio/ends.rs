@@ -34,7 +34,55 @@ pub struct Input(File);
 pub struct Output {
     file: File,
     /// Closes with this value and tells the watcher to let go of its own handle.
-    _held: PipeWriter,
+    _held: Option<PipeWriter>,
+}
+
+impl Ends {
+    /// Two pipes in place of standard input and output, for a client that is this program itself. Standard error is
+    /// ours, and nobody is told of what the client lets go of: it has its own ways to say so.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a handle.
+    pub fn of_pipes(input: PipeReader, output: PipeWriter) -> io::Result<Self> {
+        let errors = own_errors()?;
+        let output = Output { file: file_of_writer(output), _held: None };
+        Ok(Self { input: Input(file_of_reader(input)), output, errors })
+    }
+}
+
+#[cfg(unix)]
+fn own_errors() -> io::Result<File> {
+    use std::os::fd::AsFd;
+
+    io::stderr().as_fd().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(unix)]
+fn file_of_reader(pipe: PipeReader) -> File {
+    std::os::fd::OwnedFd::from(pipe).into()
+}
+
+#[cfg(unix)]
+fn file_of_writer(pipe: PipeWriter) -> File {
+    std::os::fd::OwnedFd::from(pipe).into()
+}
+
+#[cfg(windows)]
+fn own_errors() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+
+    io::stderr().as_handle().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(windows)]
+fn file_of_reader(pipe: PipeReader) -> File {
+    std::os::windows::io::OwnedHandle::from(pipe).into()
+}
+
+#[cfg(windows)]
+fn file_of_writer(pipe: PipeWriter) -> File {
+    std::os::windows::io::OwnedHandle::from(pipe).into()
 }
 
 impl Read for Input {
@@ -73,7 +121,7 @@ pub fn take(report: impl Fn(Gone) + Send + 'static) -> io::Result<Ends> {
     let (input, output, errors) = take_files()?;
     let (held_read, held) = io::pipe()?;
     watch(input.try_clone()?, output.try_clone()?, held_read, report)?;
-    Ok(Ends { input: Input(input), output: Output { file: output, _held: held }, errors })
+    Ok(Ends { input: Input(input), output: Output { file: output, _held: Some(held) }, errors })
 }
 
 #[cfg(unix)]
