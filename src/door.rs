@@ -7,6 +7,10 @@
 //! | `once` | present | replay | record on if this owner made it, else replay | replay what is there |
 //! | `none` | any | replay, or exit 2 | replay | replay |
 //! | `all` | any | record anew | record, as a further connection | exit 6 |
+//! | `new_episodes` | absent | record | record, as a further connection | exit 6 |
+//! | `new_episodes` | present | replay, and append what is new | the same, as a further connection | exit 6 |
+//!
+//! Where its owner is recording anew, `new_episodes` records too: what is there is about to be replaced.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,6 +26,7 @@ use crate::cassette::state::State;
 use crate::error::{Error, Result};
 
 pub mod config;
+pub mod episodes;
 #[cfg(test)]
 mod tests;
 
@@ -46,11 +51,13 @@ pub enum Mode {
     None,
     /// Record anew.
     All,
+    /// Replay what is there, and append what is not.
+    NewEpisodes,
 }
 
 impl Mode {
     /// Every mode, in the order in which they are told.
-    pub const EVERY: [Self; 3] = [Self::Once, Self::None, Self::All];
+    pub const EVERY: [Self; 4] = [Self::Once, Self::None, Self::All, Self::NewEpisodes];
 
     /// Its name on the command line.
     #[must_use]
@@ -59,6 +66,7 @@ impl Mode {
             Self::Once => "once",
             Self::None => "none",
             Self::All => "all",
+            Self::NewEpisodes => "new_episodes",
         }
     }
 
@@ -224,6 +232,13 @@ impl fmt::Debug for Question<'_> {
 pub enum Decision {
     /// It records; the notes are in [`Joined::notes`].
     Record(Box<Joined>),
+    /// It replays, and records what the live server answers behind what there is.
+    Append {
+        /// The place for what is new.
+        joined: Box<Joined>,
+        /// What is replayed.
+        source: CassetteOnDisk,
+    },
     /// It replays.
     Replay {
         /// What is replayed: [`CassetteOnDisk::Document`] or [`CassetteOnDisk::Segments`].
@@ -238,7 +253,7 @@ impl Decision {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         match self {
-            Self::Record(joined) => &joined.notes,
+            Self::Record(joined) | Self::Append { joined, .. } => &joined.notes,
             Self::Replay { notes, .. } => notes,
         }
     }
@@ -282,11 +297,15 @@ fn decide_for(question: &Question<'_>, recording: &Recording<'_>) -> Result<Deci
     }
     let policy = Policy {
         keep: question.mode == Mode::Once,
-        append: false,
+        append: question.mode == Mode::NewEpisodes,
         force: question.force,
         claim_wait: question.claim_wait.unwrap_or_else(|| question.mode.claim_wait()),
     };
     match recording.join(question.owner, question.server, policy) {
+        Ok(Join::Record(joined)) if joined.head.appends => {
+            let source = CassetteOnDisk::Document(recording.cassette().to_path_buf());
+            Ok(Decision::Append { joined, source })
+        }
         Ok(Join::Record(mut joined)) => {
             if policy.keep && joined.continues {
                 joined.notes.push(format!(

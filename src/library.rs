@@ -233,6 +233,17 @@ impl UseCassette {
                 wrong.extend(missed);
                 Finished::Replayed
             }
+            Outcome::Appended(completion, missed) => {
+                wrong.extend(missed);
+                match completion {
+                    Completion::Lost { what } => {
+                        wrong.push(format!("the recording stopped: {what}"));
+                        Finished::Recorded
+                    }
+                    Completion::Merged { .. } | Completion::Recording { .. } => Finished::Recorded,
+                    _ => Finished::Replayed,
+                }
+            }
             Outcome::Recorded(Completion::Merged { outcome: Merged::Unchanged, .. }) => Finished::Unchanged,
             Outcome::Recorded(Completion::Merged { .. } | Completion::Recording { .. }) => Finished::Recorded,
             Outcome::Recorded(Completion::Lost { what }) => {

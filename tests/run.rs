@@ -312,6 +312,60 @@ fn statuses_say_what_happened() {
 }
 
 #[test]
+fn what_is_new_is_asked_of_all_live_servers_and_appended() {
+    let sandbox = Sandbox::new();
+    let upstream = tracker();
+    let server = |gone: bool| {
+        let command = if gone { "no-such-program".to_owned() } else { logging(&sandbox, "files") };
+        sandbox.file(
+            "mcp.json",
+            format!(
+                r#"{{"mcpServers":{{"files":{{"command":"{command}"}},"tracker":{{"type":"http","url":"{}","headers":{{"Authorization":"Bearer ${{TRACKER_TOKEN}}"}}}}}}}}"#,
+                upstream.url("/mcp")
+            ),
+        );
+    };
+    server(false);
+    run(&sandbox, &[], &["--say", "one"]).run().expect(0);
+    let before = sandbox.read("c.json");
+    let (asked, log) = (upstream.received.try_iter().count(), sandbox.read("files.log"));
+    assert!(asked > 0);
+    // Nothing new: no server is troubled.
+    let said = run(&sandbox, &["--mode", "new_episodes"], &["--say", "one"]).run().expect(0).stderr();
+    let start = "mcpreel: mode new_episodes (--mode): replaying, and appending what is new to c.json\n";
+    assert!(
+        said.starts_with(start) && said.contains("mcpreel: nothing new: c.json was left as it is\n"),
+        "{said}"
+    );
+    assert_eq!(sandbox.read("c.json"), before);
+    assert_eq!((upstream.received.try_iter().count(), sandbox.read("files.log")), (0, log));
+    let both = ["--say", "one", "--say", "two"];
+    let done = run(&sandbox, &["--mode", "new_episodes"], &both).run().expect(0);
+    assert!(done.stderr().ends_with("mcpreel: recorded into c.json\n"), "{}", done.stderr());
+    assert_eq!(sandbox.of_cassette("c.json"), ["c.json"]);
+    for name in ["files", "tracker"] {
+        let live = format!("\"server\": \"{name}\"");
+        assert!(sandbox.read("c.json").matches(&live).count() > before.matches(&live).count(), "{name}");
+    }
+    let found = std::process::Command::new("grep").args(["-rl", TOKEN]).arg(&sandbox.path).output().unwrap();
+    assert_eq!(String::from_utf8(found.stdout).unwrap(), "");
+    // All of it is replayed without the servers.
+    server(true);
+    upstream.die();
+    for mode in ["none", "new_episodes"] {
+        let again = run(&sandbox, &["--mode", mode], &both).run().expect(0);
+        assert_eq!(again.stdout(), done.stdout(), "{mode}");
+    }
+    // What cannot be asked of anybody is a miss.
+    let missed = run(&sandbox, &["--mode", "new_episodes"], &["--say", "three"]).run().expect(3).stderr();
+    assert!(
+        missed.contains("files: tools/call \"echo\": the live server cannot be started: no-such-program: command not found"),
+        "{missed}"
+    );
+    assert!(missed.contains("tracker: tools/call \"echo\": the live server cannot be reached"), "{missed}");
+}
+
+#[test]
 fn a_server_that_was_not_used_while_recording_is_a_miss_in_a_replay() {
     let sandbox = Sandbox::new();
     let upstream = tracker();

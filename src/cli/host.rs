@@ -7,15 +7,19 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Sender, unbounded};
 
+use super::append;
 use super::listen::{self, Http};
 use super::options::{Replay, aside, conclude, player};
+use super::record::Setup;
 use super::say;
 use super::use_::Use;
 use super::uses::Uses;
+use crate::cassette::Transport;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
-use crate::cassette::segments::{Joined, Recording};
+use crate::cassette::segments::{CassetteOnDisk, Joined, Recording};
 use crate::cassette::state::State;
+use crate::door::episodes::Web;
 use crate::door::{Decision, Mode};
 use crate::error::{Error, Result};
 use crate::http::Headers;
@@ -52,10 +56,13 @@ enum Stop {
 }
 
 impl Hosting<'_> {
-    /// Records a server, with these headers in place of the client's.
-    pub fn record(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
-        let recordable = address.recordable();
-        let options = http::Options {
+    fn setup(&self, server: &str) -> Setup<'_> {
+        self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette)
+    }
+
+    /// The server, with these headers in place of the client's.
+    fn options(&self, address: Address, headers: Headers) -> http::Options {
+        http::Options {
             address,
             listen: ([127, 0, 0, 1], 0).into(),
             headers,
@@ -63,9 +70,14 @@ impl Hosting<'_> {
             allow_host: Vec::new(),
             allow_origin: Vec::new(),
             private: false,
-        };
-        let proxy = http::bind(options)?;
-        let setup = self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette);
+        }
+    }
+
+    /// Records a server, with these headers in place of the client's.
+    pub fn record(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
+        let recordable = address.recordable();
+        let proxy = http::bind(self.options(address, headers))?;
+        let setup = self.setup(server);
         let Decision::Record(joined) = setup.decide(self.mode)? else {
             return Err(Error::Failed("another recording came in between".to_owned()));
         };
@@ -87,9 +99,7 @@ impl Hosting<'_> {
         let (cassette, name) = (self.cassette.to_owned(), server.to_owned());
         let thread = started(server, move || {
             let until = Until { max_idle: None, alive: Box::new(move || !flag.load(Ordering::SeqCst)) };
-            let said = name.clone();
-            let note = Arc::new(move |text: &str| say(&format!("{said}: {text}")));
-            let ended = proxy.run(Box::new(segment), note, &until);
+            let ended = proxy.run(Box::new(segment), Arc::new(sayer(&name)), &until);
             recorded(&cassette, &name, *joined, &ended);
         })?;
         Ok(Host { url, stop: Stop::Flag(stop), thread })
@@ -97,13 +107,28 @@ impl Hosting<'_> {
 
     /// Replays a server.
     pub fn replay(&self, server: &str) -> Result<Host> {
-        let setup = self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette);
-        let Decision::Replay { source, .. } = setup.decide(Mode::None)? else {
+        let Decision::Replay { source, .. } = self.setup(server).decide(Mode::None)? else {
             return Err(Error::Failed("nothing to replay".to_owned()));
         };
+        self.play(server, source, None)
+    }
+
+    /// Replays a server, and appends what was not recorded.
+    pub fn append(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
+        append::server(self.cassette, Some(server), &[], Transport::Http)?;
+        let setup = self.setup(server);
+        let Decision::Append { joined, source } = setup.decide(self.mode)? else {
+            return Err(Error::Failed("another recording came in between".to_owned()));
+        };
+        let place = append::place(&setup, &source, *joined)?;
+        let live = Web::start(place, self.options(address, headers), Arc::new(sayer(server)))?;
+        self.play(server, source, Some(live))
+    }
+
+    fn play(&self, server: &str, source: CassetteOnDisk, live: Option<Web>) -> Result<Host> {
         let (name, path) = (server.to_owned(), self.cassette.to_owned());
         let (matching, voice) = (self.common.matching(), self.common.voice());
-        let (owner, session) = (setup.owner, Some(self.session.to_owned()));
+        let (owner, session) = (Owner::session(self.session), Some(self.session.to_owned()));
         let what = Replay {
             path: self.cassette,
             source,
@@ -114,19 +139,27 @@ impl Hosting<'_> {
             staging: self.common.staging(),
             voice,
         };
-        let (player, warnings) = player(&what)?;
+        let (mut player, warnings) = player(&what)?;
+        if live.is_some() {
+            player = player.with_live_server();
+        }
         let uses = Uses::begin(&what, &player);
         let (listener, guard) = listen::bind(&Http::default())?;
-        let url = format!("http://{}{}", listener.address(), player.path());
+        let local = live.as_ref().map_or_else(|| player.path(), Web::local_path);
+        let url = format!("http://{}{local}", listener.address());
         let (stop, stopped) = unbounded();
         let Replay { source, server: named, owner, session, matching, staging, voice, .. } = what;
         let thread = started(server, move || {
-            let said = name.clone();
-            let aside = Aside { note: Box::new(move |text| say(&format!("{said}: {text}"))), ..aside() };
+            let aside = Aside { note: Box::new(sayer(&name)), ..aside(voice) };
             let what =
                 Replay { path: &path, source, server: named, owner, session, matching, staging, voice };
-            let ended = replay::http::serve(player, listener, guard, false, &stopped, aside)
-                .and_then(|(player, ended)| conclude(&player, ended, &what, warnings, uses));
+            let behind = live.as_ref().map(Web::server);
+            let ended = replay::http::serve(player, listener, guard, false, &stopped, aside, behind);
+            let worth = ended.as_ref().is_ok_and(|(player, _)| !player.was_only_refused());
+            let finished = live.map(|live| live.finish(worth));
+            let ended = ended.and_then(|(player, ended)| {
+                conclude(&player, ended, &what, warnings, uses, finished.as_ref())
+            });
             if let Err(error) = ended {
                 say(&format!("{name}: {error}"));
             }
@@ -146,6 +179,12 @@ impl Host {
             say("a listener ended badly; what it had to report is lost");
         }
     }
+}
+
+/// Says things about a server.
+fn sayer(name: &str) -> impl Fn(&str) + Send + Sync + 'static {
+    let name = name.to_owned();
+    move |text| say(&format!("{name}: {text}"))
 }
 
 fn started(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

@@ -2,6 +2,7 @@
 //! the crate, and prints the result. Only this module and its children print, and only here are exit codes decided.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the part that talks to people")]
 
+pub mod append;
 pub mod args;
 pub mod begin;
 pub mod convert;
@@ -78,7 +79,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let program = args::Program {
         name: "mcpreel",
         version: env!("CARGO_PKG_VERSION"),
-        wrapping: &["use", "run", "record"],
+        wrapping: &["use", "run", "record", "serve"],
         settings,
     };
     let own = arguments.clone();
@@ -116,7 +117,7 @@ fn start(
         Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), settings.mode(), own),
         Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default(), settings.mode()),
         Command::Record(command) => record::run(&command, &wrapped.unwrap_or_default(), own),
-        Command::Serve(command) => serve::run(&command, own),
+        Command::Serve(command) => serve::run(&command, wrapped.as_deref(), own),
         Command::Inspect(command) => {
             command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
         }

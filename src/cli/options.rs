@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use super::append;
 use super::listen::{self, Http};
 use super::report::file;
 use super::say;
@@ -16,12 +17,14 @@ use crate::cassette::owner::Owner;
 use crate::cassette::segments::CassetteOnDisk;
 use crate::cassette::state::State;
 use crate::cassette::{Cassette, Exit, Server, Timing, Transport, merge};
+use crate::door::episodes::{Finished, Piped, Web};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::jsonrpc::scan::{Members, elements};
 use crate::jsonrpc::string;
 use crate::redact;
 use crate::replay::Aside;
+use crate::replay::behind::LiveServer;
 use crate::replay::faults::Way;
 use crate::replay::http;
 use crate::replay::player::{Options, Ordering, Player, Repeat};
@@ -134,6 +137,15 @@ pub enum Over {
     Recorded(Http),
 }
 
+/// A live server behind a replay.
+#[derive(Debug)]
+pub enum Live {
+    /// One that is started.
+    Piped(Piped),
+    /// One at a URL.
+    Web(Web),
+}
+
 /// Reads what stands on disk under a cassette's name.
 pub fn load(path: &Path, source: &CassetteOnDisk) -> Result<Cassette> {
     match source {
@@ -153,12 +165,8 @@ pub fn replay(replay: &Replay<'_>) -> Result<u8> {
 pub fn player(replay: &Replay<'_>) -> Result<(Player, Vec<String>)> {
     let mut cassette = read(replay)?;
     let warnings = cassette.warnings.clone();
-    let wanted = replay.server.as_ref().filter(|(wanted, _)| !cassette.head.names().contains(wanted));
-    let server = match wanted {
-        Some((wanted, _)) => {
-            cassette.head.servers.push((wanted.clone(), Server::default()));
-            u32::try_from(cassette.head.servers.len() - 1).unwrap_or(u32::MAX)
-        }
+    let server = match &replay.server {
+        Some((wanted, _)) => add_server(&mut cassette, wanted),
         None => choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?,
     };
     Ok((player_of(replay, cassette, server, Some(false))?, warnings))
@@ -211,15 +219,20 @@ fn player_of(replay: &Replay<'_>, cassette: Cassette, server: u32, faithful: Opt
     })
 }
 
-/// Replays a cassette and returns the exit status. A replay that cannot begin is in the report too.
+/// Replays a cassette and returns the exit status.
 pub fn replay_over(replay: &Replay<'_>, over: Over) -> Result<u8> {
+    replay_with(replay, over, None)
+}
+
+/// The same with a live server behind, to which `over` has to fit. A replay that cannot begin is in the report too.
+pub fn replay_with(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
     replay.staging.check()?;
-    let Some(path) = replay.matching.report.clone() else { return begin(replay, over) };
+    let Some(path) = replay.matching.report.clone() else { return begin(replay, over, live) };
     let path = Path::new(&path);
     // Better now than when there is something to tell.
     file::check(path)?;
     let mut row = Report { server: replay.server.clone().unwrap_or_default().0, ..described(replay) };
-    let ended = begin(replay, over);
+    let ended = begin(replay, over, live);
     if let Err(error) = &ended {
         row.ended = format!("{NOT_BEGUN}{error}");
         row.exit = error.code();
@@ -240,14 +253,19 @@ fn described(replay: &Replay<'_>) -> Report {
 }
 
 /// Where a replay says what is not for its client.
-pub fn aside() -> Aside {
-    Aside { note: Box::new(say), noise: Box::new(|text| super::stderr::write(text.to_owned())) }
+pub fn aside(voice: Voice) -> Aside {
+    let detail = Box::new(move |text: &str| voice.detail(text));
+    Aside { note: Box::new(say), detail, noise: Box::new(|text| super::stderr::write(text.to_owned())) }
 }
 
-fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
-    let cassette = read(replay)?;
+fn begin(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
+    let mut cassette = read(replay)?;
     let warnings = cassette.warnings.clone();
-    let server = choose_server(replay.path, &cassette, replay.server.as_ref(), replay.voice)?;
+    let server = match &replay.server {
+        // What is not recorded of it will be.
+        Some((wanted, _)) if live.is_some() => add_server(&mut cassette, wanted),
+        wanted => choose_server(replay.path, &cassette, wanted.as_ref(), replay.voice)?,
+    };
     let recorded = cassette.server(server).map(|(_, server)| server.transport).unwrap_or_default();
     let http = match over {
         Over::Recorded(http) if http.listen.is_some() || recorded == Transport::Http => Some(http),
@@ -258,15 +276,35 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
         Over::Stdio | Over::Recorded(_) => None,
     };
     let (end, caught) = signal_channel()?;
+    if let Some(Live::Web(web)) = &live {
+        let (asked, told) = (web.asked_to_end(), end.clone());
+        let pass_on = move || {
+            // Nobody listens any more when all is over.
+            asked.into_iter().for_each(|signal| told.send(signal).unwrap_or_default());
+        };
+        let started = std::thread::Builder::new().name("asked to end".to_owned()).spawn(pass_on);
+        started.map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))?;
+    }
     let faithful = http.as_ref().map(|http| http.faithful);
     let mut player = player_of(replay, cassette, server, faithful)?;
+    if live.is_some() {
+        player = player.with_live_server();
+    }
     let uses = Uses::begin(replay, &player);
     if let Some(http) = http {
         let (server, guard) = listen::bind(&http)?;
-        listen::announce(&server, &player.path(), &http, replay.voice)?;
+        let web = match live {
+            Some(Live::Web(web)) => Some(web),
+            _ => None,
+        };
+        let path = web.as_ref().map_or_else(|| player.path(), Web::local_path);
+        listen::announce(&server, &path, &http, replay.voice)?;
         end_with_owner(replay.owner.clone(), end);
-        let (player, ended) = http::serve(player, server, guard, http.faithful, &caught, aside())?;
-        return conclude(&player, ended, replay, warnings, uses);
+        let behind = web.as_ref().map(Web::server);
+        let (player, ended) =
+            http::serve(player, server, guard, http.faithful, &caught, aside(replay.voice), behind)?;
+        let finished = web.map(|web| web.finish(!player.was_only_refused()));
+        return conclude(&player, ended, replay, warnings, uses, finished.as_ref());
     }
     let name = player.server().to_owned();
     let (state, path, owner) =
@@ -280,8 +318,18 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
         voice.detail(&format!("live session {} of {} ({})", ordinal.number + 1, owner.who(), era.word()));
         usize::try_from(ordinal.number).unwrap_or(usize::MAX)
     };
+    let mut piped = match live {
+        Some(Live::Piped(piped)) => Some(piped),
+        _ => None,
+    };
+    let (input, output) = (std::io::stdin(), std::io::stdout());
+    let behind = piped.as_mut().map(|piped| piped as &mut dyn LiveServer);
     let ended =
-        stdio::serve(&mut player, Box::new(ordinal), std::io::stdin(), std::io::stdout(), &caught, &aside())?;
+        stdio::serve(&mut player, Box::new(ordinal), input, output, &caught, &aside(replay.voice), behind)?;
+    let finished = piped.map(|piped| {
+        let signal = if let Ended::Signal(signal) = ended { Some(signal) } else { None };
+        piped.finish(signal, &caught)
+    });
     if ended == Ended::ServerEnded {
         let how = match player.recorded_exit(0) {
             Some(Exit::Code(code)) => format!("with status {code}"),
@@ -290,7 +338,17 @@ fn begin(replay: &Replay<'_>, over: Over) -> Result<u8> {
         };
         replay.voice.note(&format!("the recorded server ended {how}, so the replay does"));
     }
-    conclude(&player, ended, replay, warnings, uses)
+    conclude(&player, ended, replay, warnings, uses, finished.as_ref())
+}
+
+/// The place of a server in a cassette, to which it is added where it is not there.
+fn add_server(cassette: &mut Cassette, name: &str) -> u32 {
+    let servers = &mut cassette.head.servers;
+    let place = servers.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+        servers.push((name.to_owned(), Server::default()));
+        servers.len() - 1
+    });
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 /// Gets the signals that end the program, from now on.
@@ -335,7 +393,11 @@ pub fn conclude(
     replay: &Replay<'_>,
     mut warnings: Vec<String>,
     uses: Option<Uses>,
+    finished: Option<&Finished>,
 ) -> Result<u8> {
+    if let Some(finished) = finished {
+        append::conclude(finished, replay.path, replay.voice);
+    }
     let matching = &replay.matching;
     let mut report = player.report(&ended.words());
     let Report { session, cassette, require_all_used, .. } = described(replay);
@@ -352,6 +414,7 @@ pub fn conclude(
     }
     let unmet = unmet || (replay.staging.require && report.unfired().next().is_some());
     let code = match ended {
+        _ if let Some(code) = finished.and_then(|finished| finished.code) => code,
         _ if missed > 0 || unmet => exit::MISS,
         Ended::Fault(status) => status,
         _ => exit::OK,

@@ -143,7 +143,9 @@ pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8
     }
     let decided = setup.decide(Mode::All).and_then(|decision| match decision {
         Decision::Record(joined) => Ok(*joined),
-        Decision::Replay { .. } => Err(Error::Failed("nothing to record".to_owned())),
+        Decision::Append { .. } | Decision::Replay { .. } => {
+            Err(Error::Failed("nothing to record".to_owned()))
+        }
     });
     match plan {
         Some(plan) => setup.record_url(decided?, rules, plan),
@@ -195,13 +197,18 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// The redaction rules; says so when the defaults are off.
-    pub fn rules(&self) -> Result<Arc<Rules>> {
+    /// Says so when the default redactions are off.
+    pub fn warn_of_defaults(&self) {
         if self.no_default_redactions {
             say(
                 "warning: default redactions are off: passwords, tokens, keys and personal data are recorded as they come",
             );
         }
+    }
+
+    /// The redaction rules; says so when the defaults are off.
+    pub fn rules(&self) -> Result<Arc<Rules>> {
+        self.warn_of_defaults();
         Ok(Arc::new(Rules::new(!self.no_default_redactions, self.redact)?))
     }
 
@@ -218,6 +225,30 @@ impl Setup<'_> {
             state: &state,
             documents: &Files,
         })
+    }
+
+    /// Records the server of the command line, however it is reached, and returns the exit status.
+    pub fn record_any(&self, joined: Joined, plan: Option<Plan>, command: &[OsString]) -> Result<u8> {
+        let ready = self.rules().and_then(|rules| {
+            command.first().map_or(Ok(()), |program| child::find(program).map(drop))?;
+            Ok(rules)
+        });
+        let told = |error: &Error| self.report_failure(error);
+        match (ready, plan) {
+            (Ok(rules), Some(plan)) => self.record_url(joined, rules, plan).inspect_err(told),
+            (Ok(rules), None) => around_a_command(self.record(joined, rules, command).inspect_err(told)),
+            (Err(error), _) => {
+                self.give_back(joined);
+                told(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Leaves a place in the recording that nothing came into.
+    pub fn give_back(&self, joined: Joined) {
+        let state = State::of_user();
+        let _ = Recording::of(self.cassette, &state, &Files).leave(joined, false);
     }
 
     /// Records one session of the server and returns the exit status.

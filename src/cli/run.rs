@@ -57,7 +57,8 @@ pub struct Run {
     /// give it behind this argument, at the end of the agent's command line
     #[argh(option, arg_name = "argument")]
     pub config_arg: Option<String>,
-    /// once (default): record if there is no cassette, else replay; none: replay or fail; all: record anew
+    /// once (default): record if there is no cassette, else replay; none: replay or fail; all: record anew; `new_episodes`:
+    /// replay, and append what was not recorded
     #[argh(option, arg_name = "mode")]
     pub mode: Option<String>,
     /// the name of the session (default: a new one)
@@ -215,6 +216,11 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
         Ok(Outcome::Recorded(completion)) => {
             Ok(recorded(Path::new(&command.cassette), status, &completion, voice))
         }
+        Ok(Outcome::Appended(completion, missed)) => {
+            let status = appended(Path::new(&command.cassette), status, &completion, voice);
+            missed.iter().for_each(|miss| say(miss));
+            Ok(if status == exit::OK && !missed.is_empty() { exit::MISS } else { status })
+        }
         Ok(Outcome::Replayed(missed)) => {
             missed.iter().for_each(|miss| say(miss));
             Ok(if status == exit::OK && !missed.is_empty() { exit::MISS } else { status })
@@ -269,6 +275,15 @@ fn recorded(cassette: &Path, status: u8, completion: &Completion, voice: Voice) 
         }
     }
     status
+}
+
+/// Says what was appended, and gives the exit status.
+fn appended(cassette: &Path, status: u8, completion: &Completion, voice: Voice) -> u8 {
+    if matches!(completion, Completion::Empty | Completion::Absent | Completion::AlreadyMerged) {
+        voice.note(&format!("nothing new: {} was left as it is", cassette.display()));
+        return status;
+    }
+    recorded(cassette, status, completion, voice)
 }
 
 /// Writes the copy, under the name of the original: some clients go by it.

@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
+use super::append;
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay_over, seconds};
+use super::record::{Setup, around_a_command, check_name};
 use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
+use super::upstream::Typed;
+use crate::cassette::Transport;
 use crate::cassette::owner::Owner;
-use crate::cassette::segments::find;
+use crate::cassette::segments::{CassetteOnDisk, find};
+use crate::door::{self, Decision, Mode};
 use crate::error::{Error, Result};
 use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
@@ -46,13 +51,46 @@ impl std::str::FromStr for Sse {
     example = "{command_name} session.cassette.json --server files --ignore /params/arguments/timestamp",
     example = "{command_name} session.cassette.json --listen 127.0.0.1:8000",
     example = "{command_name} session.cassette.json --faults slow.faults.json --pace recorded",
+    example = "{command_name} session.cassette.json --new-episodes -- npx -y server-files .",
     error_code(2, "wrong usage, or the cassette or the faults cannot be read"),
-    error_code(3, "something was asked that was not recorded, or a --require- option was not met")
+    error_code(3, "something was asked that was not recorded, or a --require- option was not met"),
+    error_code(6, "with --new-episodes: another recording owns the cassette"),
+    error_code(125, "with --new-episodes: what is new could not be recorded"),
+    error_code(126, "with --new-episodes: the live server's command cannot be run"),
+    error_code(127, "with --new-episodes: the live server's command was not found")
 )]
 pub struct Serve {
     /// the cassette
     #[argh(positional, arg_name = "file")]
     pub cassette: String,
+    /// ask the live server, whose command stands behind -- or that --url names, what was not recorded, and append that
+    #[argh(switch)]
+    pub new_episodes: bool,
+    /// with --new-episodes: the live server's URL, in place of a command
+    #[argh(option, arg_name = "url")]
+    pub url: Option<String>,
+    /// with --url: send this header to the server, in place of the client's; never recorded: 'NAME: VALUE'
+    #[argh(option, arg_name = "field")]
+    pub header: Vec<String>,
+    /// with --url: the same, its value taken from the environment: NAME=VARIABLE
+    #[argh(option, arg_name = "field")]
+    pub header_env: Vec<String>,
+    /// with --url: a PEM file with the only certificates to trust
+    #[argh(option, arg_name = "file")]
+    pub cacert: Option<String>,
+    /// with --new-episodes: also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or
+    /// /pointer[=TEXT]
+    #[argh(option, arg_name = "rule")]
+    pub redact: Vec<String>,
+    /// with --new-episodes: redact nothing but what --redact and the cassette name
+    #[argh(switch)]
+    pub no_default_redactions: bool,
+    /// with --new-episodes: take over from another recording
+    #[argh(switch)]
+    pub force: bool,
+    /// with --new-episodes: how long to wait for another recording to end
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub claim_wait: Option<Duration>,
     /// the server to play, when the cassette has several
     #[argh(option, arg_name = "name")]
     pub server: Option<String>,
@@ -141,7 +179,8 @@ pub struct Serve {
 }
 
 /// Runs the command.
-pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
+pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, own: &[OsString]) -> Result<u8> {
+    serve.check(wrapped)?;
     let path = Path::new(&serve.cassette);
     let http = Http {
         listen: serve.listen.clone(),
@@ -154,33 +193,126 @@ pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
     if serve.stdio && http != Http::default() {
         return Err(Error::Usage("--stdio does not go with the options of HTTP".to_owned()));
     }
+    let owner = Owner::find(serve.session.as_deref(), own);
+    if serve.new_episodes {
+        return serve.append(http, owner, wrapped.unwrap_or_default());
+    }
     let over = if serve.stdio { Over::Stdio } else { Over::Recorded(http) };
-    let replay = Replay {
-        path,
-        source: find(path)?,
-        server: serve.server.clone().map(|name| (name, true)),
-        owner: Owner::find(serve.session.as_deref(), own),
-        session: serve.session.clone(),
-        matching: Matching {
-            ordering: serve.ordering,
-            ignore: serve.ignore.clone(),
-            ignore_value: serve.ignore_value.clone(),
-            inputs: serve.match_inputs,
-            repeat: serve.repeat,
-            strict: serve.strict,
-            rewrite_version: serve.rewrite_protocol_version,
-            require_all_used: serve.require_all_used,
-            answer_timeout: serve.answer_timeout,
-            report: folder::own_file(serve.report.as_deref())?.or_else(|| serve.report.clone()),
-        },
-        staging: Staging {
-            faults: serve.faults.clone(),
-            require: serve.require_faults,
-            pace: serve.pace,
-            scale: serve.pace_scale,
-            cap_ms: serve.pace_cap_ms,
-        },
-        voice: Voice { quiet: serve.quiet, verbose: serve.verbose },
-    };
-    replay_over(&replay, over)
+    let named = serve.server.clone().map(|name| (name, true));
+    replay_over(&serve.replay(find(path)?, named, owner)?, over)
+}
+
+impl Serve {
+    /// That the options which are about a live server stand with one.
+    fn check(&self, wrapped: Option<&[OsString]>) -> Result<()> {
+        let given = [
+            ("a command behind --", wrapped.is_some()),
+            ("--url", self.url.is_some()),
+            ("--header", !self.header.is_empty()),
+            ("--header-env", !self.header_env.is_empty()),
+            ("--cacert", self.cacert.is_some()),
+            ("--force", self.force),
+            ("--claim-wait", self.claim_wait.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given && !self.new_episodes) {
+            Some((name, _)) => {
+                Err(Error::Usage(format!("{name} is for a live server, and that needs --new-episodes")))
+            }
+            None if self.stdio && self.url.is_some() => Err(Error::Usage(
+                "--stdio does not go with --url: clients come the way the server is reached".to_owned(),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Replays, and appends what the live server says; where there is no cassette it records.
+    fn append(&self, http: Http, owner: Owner, wrapped: &[OsString]) -> Result<u8> {
+        let path = Path::new(&self.cassette);
+        check_name(&self.cassette)?;
+        door::check_may_record()?;
+        self.staging().check_no_recording("--new-episodes")?;
+        let typed = Typed {
+            url: self.url.as_deref(),
+            listen: self.listen.as_deref(),
+            header: &self.header,
+            header_env: &self.header_env,
+            cacert: self.cacert.as_deref(),
+            max_idle: None,
+            ready_file: self.ready_file.as_deref(),
+            allow_host: &self.allow_host,
+            allow_origin: &self.allow_origin,
+        };
+        let plan = typed.plan(wrapped, "serve --new-episodes")?;
+        let transport = if plan.is_some() { Transport::Http } else { Transport::Stdio };
+        let setup = Setup {
+            cassette: path,
+            server: append::server(path, self.server.as_deref(), wrapped, transport)?,
+            owner,
+            redact: &self.redact,
+            no_default_redactions: self.no_default_redactions,
+            force: self.force,
+            claim_wait: self.claim_wait,
+            voice: self.voice(),
+            report: folder::own_file(self.report.as_deref())?,
+        };
+        let decision = match setup.decide(Mode::NewEpisodes) {
+            Err(error) if plan.is_none() => return around_a_command(Err(error)),
+            decision => decision?,
+        };
+        match decision {
+            Decision::Record(joined) => {
+                setup.voice.note(&format!("recording into {}", path.display()));
+                setup.record_any(*joined, plan, wrapped)
+            }
+            Decision::Append { joined, source } => {
+                setup.voice.note(&format!("{} {}", append::DOING, path.display()));
+                let replay = self.replay(source, Some((setup.server.clone(), true)), setup.owner.clone())?;
+                append::run(&setup, &replay, *joined, append::Reached::of(plan, http, wrapped))
+            }
+            Decision::Replay { .. } => Err(Error::Failed("nothing can be appended".to_owned())),
+        }
+    }
+
+    fn voice(&self) -> Voice {
+        Voice { quiet: self.quiet, verbose: self.verbose }
+    }
+
+    fn staging(&self) -> Staging {
+        Staging {
+            faults: self.faults.clone(),
+            require: self.require_faults,
+            pace: self.pace,
+            scale: self.pace_scale,
+            cap_ms: self.pace_cap_ms,
+        }
+    }
+
+    fn replay(
+        &self,
+        source: CassetteOnDisk,
+        server: Option<(String, bool)>,
+        owner: Owner,
+    ) -> Result<Replay<'_>> {
+        Ok(Replay {
+            path: Path::new(&self.cassette),
+            source,
+            server,
+            owner,
+            session: self.session.clone(),
+            matching: Matching {
+                ordering: self.ordering,
+                ignore: self.ignore.clone(),
+                ignore_value: self.ignore_value.clone(),
+                inputs: self.match_inputs,
+                repeat: self.repeat,
+                strict: self.strict,
+                rewrite_version: self.rewrite_protocol_version,
+                require_all_used: self.require_all_used,
+                answer_timeout: self.answer_timeout,
+                report: folder::own_file(self.report.as_deref())?.or_else(|| self.report.clone()),
+            },
+            staging: self.staging(),
+            voice: self.voice(),
+        })
+    }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use argh::FromArgs as _;
 
+use super::append;
 use super::host::{Host, Hosting};
 use super::options::{self, NOT_BEGUN, Voice};
 use super::record::Setup;
@@ -61,6 +62,8 @@ pub struct Session {
     common: Use,
     mode: Mode,
     place: Option<Box<Joined>>,
+    /// What is new goes behind what is there.
+    appends: bool,
     report: PathBuf,
     require_all_used: bool,
     required_faults: Option<Faults>,
@@ -73,6 +76,8 @@ pub struct Session {
 pub enum Outcome {
     /// It recorded.
     Recorded(Completion),
+    /// It replayed, and appended what was new; what went wrong with the replays, in words.
+    Appended(Completion, Vec<String>),
     /// It replayed; what went wrong, in words.
     Replayed(Vec<String>),
 }
@@ -117,6 +122,7 @@ impl Session {
             common,
             mode: chosen.mode,
             place: None,
+            appends: false,
             report,
             require_all_used: wanted.require_all_used,
             required_faults,
@@ -131,14 +137,15 @@ impl Session {
         let wait = setup.claim_wait.or((chosen.mode == Mode::Once).then_some(CLAIM_WAIT));
         let decision = Setup { claim_wait: wait, ..setup }.decide(chosen.mode)?;
         decision.notes().iter().for_each(|note| voice.note(note));
+        self.appends = matches!(decision, Decision::Append { .. });
         let doing = match decision {
-            Decision::Record(joined) => {
+            Decision::Record(joined) | Decision::Append { joined, .. } => {
                 self.place = Some(joined);
                 if let Err(error) = self.common.staging().check_no_recording(&chosen.to_string()) {
                     let _ = self.leave_place();
                     return Err(error);
                 }
-                "recording into"
+                if self.appends { append::DOING } else { "recording into" }
             }
             Decision::Replay { .. } => {
                 self.mode = Mode::None;
@@ -174,13 +181,16 @@ impl Session {
         Hosting { common: &self.common, cassette: &self.cassette, session: &self.name, mode: self.mode }
     }
 
-    /// Records a server at a URL, with these headers in place of the client's.
+    /// Records a server at a URL, with these headers in place of the client's, or what is new of it.
     ///
     /// # Errors
     ///
     /// When it cannot begin.
     pub fn record_url(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
-        self.hosting().record(server, address, headers)
+        match self.appends {
+            true => self.hosting().append(server, address, headers),
+            false => self.hosting().record(server, address, headers),
+        }
     }
 
     /// Replays a server at a URL. One that is not in the cassette was not asked for anything: whatever it is asked is a
@@ -224,6 +234,7 @@ impl Session {
     /// When the recording cannot be completed, or the report cannot be read.
     pub fn end(mut self) -> Result<Outcome> {
         match self.leave_place() {
+            Some(left) if self.appends => Ok(Outcome::Appended(left?, self.misses()?)),
             Some(left) => left.map(Outcome::Recorded),
             None => Ok(Outcome::Replayed(self.misses()?)),
         }

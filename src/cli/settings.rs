@@ -43,7 +43,11 @@ const TABLES: [Table; 4] = [
         ],
         commands: &["use", "run", "serve"],
     },
-    Table { name: "redact", keys: &["redact", "no_default_redactions"], commands: &["use", "run", "record"] },
+    Table {
+        name: "redact",
+        keys: &["redact", "no_default_redactions"],
+        commands: &["use", "run", "record", "serve"],
+    },
     Table {
         name: "serve",
         keys: &["listen", "max_body", "allow_host", "allow_origin", "sse", "report"],

@@ -126,6 +126,12 @@ impl Typed<'_> {
 }
 
 impl Plan {
+    /// The server of the plan, for a replay in front of it.
+    #[must_use]
+    pub fn behind(self) -> http::Options {
+        self.options
+    }
+
     /// The URL as it may stand in a cassette, once the rules for its query have been applied.
     #[must_use]
     pub fn recordable(&self) -> String {

@@ -6,21 +6,19 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
+use super::append;
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay, replay_over, seconds, server_name};
 use super::record::{Setup, around_a_command, check_name};
 use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
 use super::upstream::Typed;
-use crate::cassette::merge::Files;
+use crate::cassette::Transport;
 use crate::cassette::owner::Owner;
-use crate::cassette::segments::Recording;
-use crate::cassette::state::State;
 use crate::door::{self, Decision, Mode};
 use crate::error::{Error, Result};
 use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
-use crate::stdio::child;
 
 /// Record a server, or replay it, by mode: the line to put into an MCP client's configuration.
 #[derive(ArgsInfo, FromArgs, Debug)]
@@ -41,7 +39,8 @@ pub struct Use {
     /// the cassette to record into or to replay
     #[argh(option, arg_name = "file")]
     pub cassette: String,
-    /// once (default): record if there is no cassette, else replay; none: replay or fail; all: record anew
+    /// once (default): record if there is no cassette, else replay; none: replay or fail; all: record anew; `new_episodes`:
+    /// replay, and append what was not recorded
     #[argh(option, arg_name = "mode")]
     pub mode: Option<String>,
     /// the server's name in the cassette (default: its program's)
@@ -212,18 +211,17 @@ impl Use {
     }
 }
 
-/// Replays to the client of a server at a URL, which comes over HTTP whatever the recorded one did.
-fn replay_over_http(what: &Replay<'_>, command: &Use) -> Result<u8> {
+/// Where the client of a server at a URL comes.
+fn http_of(command: &Use) -> Http {
     let any_port = || "127.0.0.1:0".to_owned();
-    let http = Http {
+    Http {
         listen: Some(command.listen.clone().unwrap_or_else(any_port)),
         ready_file: command.ready_file.clone(),
         max_body: None,
         allow_host: command.allow_host.clone(),
         allow_origin: command.allow_origin.clone(),
         faithful: false,
-    };
-    replay_over(what, Over::Recorded(http))
+    }
 }
 
 /// Runs the command.
@@ -237,7 +235,13 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
         staging.check_no_recording(&chosen.to_string())?;
     }
     let path = Path::new(&command.cassette);
-    let server = server_name(command.server.as_deref(), wrapped);
+    let server = match chosen.mode {
+        Mode::NewEpisodes => {
+            let transport = if command.url.is_some() { Transport::Http } else { Transport::Stdio };
+            append::server(path, command.server.as_deref(), wrapped, transport)?
+        }
+        _ => server_name(command.server.as_deref(), wrapped),
+    };
     let mut setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
     setup.report = folder::own_file(command.report.as_deref())?;
     let plan = command.typed().plan(wrapped, "use")?;
@@ -250,27 +254,29 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
     match decision {
         Decision::Record(joined) => {
             if let Err(error) = staging.check_no_recording(&chosen.to_string()) {
-                let state = State::of_user();
-                let _ = Recording::of(path, &state, &Files).leave(*joined, false);
+                setup.give_back(*joined);
                 return Err(error);
             }
             voice.note(&format!("{chosen}: recording into {}", path.display()));
-            let ready = setup.rules().and_then(|rules| {
-                wrapped.first().map_or(Ok(()), |program| child::find(program).map(|_| ()))?;
-                Ok(rules)
-            });
-            match (ready, plan) {
-                (Ok(rules), Some(plan)) => setup.record_url(*joined, rules, plan).inspect_err(told),
-                (Ok(rules), None) => {
-                    around_a_command(setup.record(*joined, rules, wrapped).inspect_err(told))
-                }
-                (Err(error), _) => {
-                    let state = State::of_user();
-                    let _ = Recording::of(path, &state, &Files).leave(*joined, false);
-                    told(&error);
-                    Err(error)
-                }
-            }
+            setup.record_any(*joined, plan, wrapped)
+        }
+        Decision::Append { joined, source } => {
+            voice.note(&format!("{chosen}: {} {}", append::DOING, path.display()));
+            let what = Replay {
+                path,
+                source,
+                server: Some((setup.server.clone(), true)),
+                owner: setup.owner.clone(),
+                session: command.session.clone(),
+                matching: Matching {
+                    report: setup.report.clone().or_else(|| command.report.clone()),
+                    ..command.matching()
+                },
+                staging,
+                voice,
+            };
+            let reached = append::Reached::of(plan, http_of(command), wrapped);
+            append::run(&setup, &what, *joined, reached)
         }
         Decision::Replay { source, notes } => {
             voice.note(&format!("{chosen}: replaying {}", path.display()));
@@ -289,7 +295,8 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
                 voice,
             };
             match plan {
-                Some(_) => replay_over_http(&what, command),
+                // It comes over HTTP whatever the recorded one did.
+                Some(_) => replay_over(&what, Over::Recorded(http_of(command))),
                 None => replay(&what),
             }
         }

@@ -41,12 +41,12 @@ fn the_highest_mode_holds() {
             "mode none (MCPREEL_MODE in the environment of process 7)",
         ),
         (
-            choose(&none, own, Some("new_episodes"), None),
-            "unknown mode new_episodes (--mode); valid are: once, none, all",
+            choose(&none, own, Some("episodes"), None),
+            "unknown mode episodes (--mode); valid are: once, none, all, new_episodes",
         ),
         (
             choose(&tree("", "Once"), own, None, None),
-            "unknown mode Once (MCPREEL_MODE in the environment of process 7); valid are: once, none, all",
+            "unknown mode Once (MCPREEL_MODE in the environment of process 7); valid are: once, none, all, new_episodes",
         ),
     ];
     for (at, (got, wanted)) in rows.into_iter().enumerate() {
@@ -101,7 +101,7 @@ impl Scene {
                 begin(&mut joined, text);
                 joined
             }
-            replay @ Decision::Replay { .. } => panic!("{replay:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -112,6 +112,12 @@ impl Scene {
     /// What comes of a decision, in one word; what it began is left again at once.
     fn outcome(&self, mode: Mode, owner: &str) -> String {
         match self.decide(mode, owner) {
+            Ok(Decision::Append { joined, source }) => {
+                assert_eq!(source, CassetteOnDisk::Document(self.folder.path("c")));
+                let word = format!("append {}", joined.conn);
+                Recording::of(&self.folder.path("c"), &self.state, &TOY).leave(*joined, false).unwrap();
+                word
+            }
             Ok(Decision::Record(joined)) => {
                 let word = format!("record {}", joined.conn);
                 Recording::of(&self.folder.path("c"), &self.state, &TOY).leave(*joined, false).unwrap();
@@ -135,6 +141,9 @@ fn the_mode_table() {
         (Mode::None, "present", ["replay", "replay", "replay", "replay"]),
         (Mode::All, "absent", ["record 0", "record 1", "record 1", "exit 6"]),
         (Mode::All, "present", ["record 0", "record 1", "record 1", "exit 6"]),
+        (Mode::NewEpisodes, "absent", ["record 0", "record 1", "append 1", "exit 6"]),
+        // Who records anew, and is not done with that, goes on with it.
+        (Mode::NewEpisodes, "present", ["append 1", "record 1", "record 1", "exit 6"]),
     ];
     for (mode, cassette, wanted) in rows {
         let got = [0, 1, 2, 3].map(|column| {
@@ -223,7 +232,7 @@ fn what_can_only_be_read_is_replayed() {
             assert_eq!(source, CassetteOnDisk::Document(scene.folder.path("c")));
             assert!(notes[0].starts_with("replaying, since recording is not possible: "), "{notes:?}");
         }
-        record @ Decision::Record(_) => panic!("{record:?}"),
+        other => panic!("{other:?}"),
     }
     assert!(matches!(scene.decide(Mode::All, "me"), Err(Error::Io { .. })));
 }

@@ -49,6 +49,8 @@ pub mod code {
     pub const LOST: i32 = -31002;
     /// Ours: the client did not answer a recorded request of the server.
     pub const UNANSWERED: i32 = -31003;
+    /// Ours: the live server cannot be reached, or does not answer.
+    pub const UNREACHABLE: i32 = -31004;
 }
 
 /// Which of the two designs a message belongs to.

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use super::choose::base_key;
 use super::facts::{GET, Redirect};
 use super::index::is_open;
 use super::key;
@@ -296,9 +297,22 @@ impl Player {
             splice.put(Some(span), &value);
         }
         let line = splice.line();
+        if self.has_live_server() {
+            self.note_served(play.exchange, &line);
+        }
         self.give(play, line);
         self.task_answered(play);
         Flow::Done
+    }
+
+    /// Remembers that what an answer hands out is the cassette's.
+    fn note_served(&mut self, exchange: Option<u32>, line: &str) {
+        let Some(request) = exchange.and_then(|exchange| self.tape.request(exchange)) else { return };
+        let method = request.view.method_name(&self.tape.text).into_owned();
+        let round = base_key(&self.tape.text, &request.view);
+        if let Ok(view) = View::of(line) {
+            self.served(line, &view, &method, &round, false);
+        }
     }
 
     /// A modern result that the client cannot understand, by its declared capabilities: the error it gets instead.

@@ -6,7 +6,7 @@ use super::index::is_open;
 use super::inputs::{InputPolicy, Inputs};
 use super::key::{self, Key};
 use super::player::{Ordering, Player, Repeat, Request};
-use super::tape::Exchange;
+use super::tape::{Exchange, Outcome};
 use crate::jsonrpc::message::{View, member, member_at};
 use crate::jsonrpc::scan::Members;
 use crate::jsonrpc::string;
@@ -30,9 +30,38 @@ pub(super) enum Why {
     UsedUp { recorded: usize, asked: usize },
     /// `--ordering strict`: another one comes first, or none any more.
     OutOfOrder { expected: Option<(String, u32)> },
+    /// It hands back what the cassette gave, which the live server does not know.
+    Bound { what: &'static str },
+    /// It holds what stands in the cassette for a secret.
+    Placeholder,
 }
 
 impl Player {
+    /// Which exchange answers a request, those left out whose answer was lost when their recorder was killed and that
+    /// another one, or the live server, makes up for.
+    pub(super) fn choose_kept(&mut self, request: &Request<'_>, key: &Key) -> Choice {
+        loop {
+            let choice = self.choose(request, key);
+            let Choice::Fresh(lost) = choice else { return choice };
+            let is_lost = |number: u32| {
+                let exchange = self.tape.exchange(number);
+                exchange.is_some_and(|it| it.outcome == Outcome::Lost && it.steps.is_empty())
+            };
+            let queue = self.index.queue(&request.method, &key.bytes);
+            let made_up =
+                || queue.is_some_and(|queue| queue.open(None, &self.taken).any(|number| !is_lost(number)));
+            if !is_lost(lost) || !(self.has_live_server() || made_up()) {
+                return choice;
+            }
+            if let Some(taken) = self.taken.get_mut(usize::try_from(lost).unwrap_or(usize::MAX)) {
+                *taken = true;
+            }
+            if let Some(queue) = self.index.queue_mut(&request.method, &key.bytes) {
+                queue.asked = queue.asked.saturating_sub(1);
+            }
+        }
+    }
+
     /// Which exchange answers a request.
     pub(super) fn choose(&mut self, request: &Request<'_>, key: &Key) -> Choice {
         let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules, false);
@@ -258,7 +287,7 @@ impl Player {
 }
 
 /// What identifies a modern request over its rounds when the server gives no `requestState`.
-fn base_key(text: &str, view: &View) -> Vec<u8> {
+pub(super) fn base_key(text: &str, view: &View) -> Vec<u8> {
     let mut key = view.method_name(text).into_owned().into_bytes();
     key.push(0);
     for name in ["name", "arguments", "uri"] {

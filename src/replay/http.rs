@@ -6,6 +6,7 @@
 //! brings. `stage` has the lock, `hub` is the player's side, `endpoint` and `reply` are the connection's, `checks` decides
 //! what may be posted.
 
+pub mod behind;
 pub mod checks;
 mod declared;
 mod endpoint;
@@ -14,6 +15,7 @@ mod hub;
 pub mod ids;
 mod paths;
 mod refusals;
+mod relay;
 mod reply;
 mod sessions;
 mod stage;
@@ -34,9 +36,10 @@ use crate::http::guard::Guard;
 use crate::http::server::{Request, Server};
 use crate::mcp::headers;
 use crate::redact;
+use behind::{Behind, LiveServer};
 pub use declared::Declared;
 use endpoint::Endpoint;
-use hub::Hub;
+use hub::{Command, Hub};
 pub use paths::Paths;
 use stage::Stage;
 
@@ -109,6 +112,12 @@ impl Offer {
         tape.legacy && (manners.sessions || !manners.recorded)
     }
 
+    /// The same with a live server behind: it may take clients of another era than those that were recorded.
+    #[must_use]
+    pub fn with_live_server(self) -> Self {
+        Self { sessions: self.sessions || !self.legacy, legacy: true, ..self }
+    }
+
     /// Whether a revision, as `MCP-Protocol-Version` names it, is of the legacy era.
     #[must_use]
     pub fn is_legacy(&self, version: &str) -> bool {
@@ -135,7 +144,8 @@ impl Player {
 }
 
 /// Plays to the clients of `server` until a signal comes, or a fault ends it, and gives the player back. With `faithful`,
-/// legacy streams break off where the recorded ones did, and clients come back for the rest.
+/// legacy streams break off where the recorded ones did, and clients come back for the rest. What the player does not
+/// answer goes to the live server, if there is one.
 ///
 /// # Errors
 ///
@@ -147,17 +157,28 @@ pub fn serve(
     faithful: bool,
     signals: &Receiver<i32>,
     aside: Aside,
+    live: Option<LiveServer>,
 ) -> Result<(Player, Ended)> {
-    let offer = Arc::new(Offer { faithful, ..player.offer() });
-    let (stage, woken) = Stage::new(Hub::new(player, Arc::clone(&offer), aside));
+    let live = live.map(Arc::new);
+    let offer = player.offer();
+    let offer = Offer { faithful, ..if live.is_some() { offer.with_live_server() } else { offer } };
+    let offer = Arc::new(offer);
+    let (behind, news) = live.clone().map(Behind::new).unzip();
+    let (stage, woken) = Stage::new(Hub::new(player, Arc::clone(&offer), aside, behind));
     let stage = Arc::new(stage);
+    if let Some(news) = news {
+        let stage = Arc::clone(&stage);
+        start("live news", move || {
+            for news in news {
+                stage.take(Command::Live(news));
+            }
+        })?;
+    }
     let stopper = server.stopper();
-    let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), carriers: AtomicU64::new(0) };
+    let carriers = AtomicU64::new(0);
+    let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), carriers, live };
     let handler = Arc::new(move |request: Request<'_>| endpoint.handle(request));
-    thread::Builder::new()
-        .name("http-accept".to_owned())
-        .spawn(move || server.run(&handler))
-        .map_err(|source| Error::Io { doing: "start a thread for", path: "replay".into(), source })?;
+    start("http-accept", move || server.run(&handler))?;
     let ended = loop {
         let wait = stage.until_due().unwrap_or(Duration::from_hours(1));
         select! {
@@ -174,4 +195,13 @@ pub fn serve(
     stopper.stop(GRACE);
     let failed = || Error::Failed("the replay broke off: a request could not be played".to_owned());
     Ok((player.ok_or_else(failed)?, ended))
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    started.map(drop).map_err(|source| Error::Io {
+        doing: "start a thread for",
+        path: "replay".into(),
+        source,
+    })
 }

@@ -29,6 +29,7 @@ impl Player {
     /// The client closed the stream of a request. A modern one is cancelled by that; a legacy one goes on, unless only
     /// the client's leaving was to end it.
     pub fn left(&mut self, carrier: u64, now: u64) {
+        self.left_live(carrier);
         let on_it = self.plays.iter().filter(|(_, play)| play.carrier == carrier);
         let mut numbers: Vec<u64> = on_it.map(|(number, _)| *number).collect();
         numbers.sort_unstable();
@@ -48,6 +49,8 @@ impl Player {
     /// recorded still goes on in it.
     pub fn close(&mut self, session: usize) {
         let goes_on = self.plays.values().any(|play| play.session == session) || self.tasks.has(session);
+        // What the live server still has to say to it is not to reach another one in its place.
+        let goes_on = goes_on || self.has_gone_on(session);
         let Some(over) = self.sessions.get_mut(session).filter(|_| !goes_on) else { return };
         let over = std::mem::replace(over, Session::new(Box::new(|_| usize::MAX)));
         let asked = over.asked.values().filter_map(|(_, ask)| self.tape.item(*ask));

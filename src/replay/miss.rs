@@ -52,6 +52,14 @@ impl Player {
                 },
                 "to allow any order, --ordering per-key".to_owned(),
             ),
+            Why::Bound { what } => (
+                format!("no recorded answer for {subject}, and its {what} came from the cassette"),
+                "the live server did not make it, so it was not asked; record again".to_owned(),
+            ),
+            Why::Placeholder => (
+                format!("no recorded answer for {subject}, which holds a redacted value of the cassette"),
+                "the live server was not asked, since it needs the true value; record again".to_owned(),
+            ),
         };
         let name = name.as_deref().map(cut);
         let miss = Miss { method: cut(&request.method), name, why, nearest, hint };

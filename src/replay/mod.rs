@@ -2,6 +2,7 @@
 //! the client gets, and neither does any I/O; [`stdio`] connects a player to pipes, [`http`] to sockets.
 
 mod answers;
+pub mod behind;
 mod choose;
 pub mod facts;
 mod fault_play;
@@ -15,6 +16,7 @@ mod leaving;
 pub mod live;
 mod miss;
 pub mod nearest;
+mod onward;
 mod options;
 pub mod pace;
 mod place;
@@ -35,6 +37,8 @@ mod unsolicited;
 pub struct Aside {
     /// Something for the user to know. Not to wait for anyone.
     pub note: Box<dyn Fn(&str) + Send>,
+    /// Something that only those want to know who ask for more. Not to wait for anyone.
+    pub detail: Box<dyn Fn(&str) + Send>,
     /// Text for standard error as it is, which a fault puts there.
     pub noise: Box<dyn Fn(&str) + Send>,
 }

@@ -10,11 +10,12 @@ use super::choose::{Choice, Why};
 use super::faults::Faults;
 use super::faults::effect::Effect;
 pub use super::framing::Framing;
-use super::index::{Index, is_open};
+use super::index::Index;
 use super::inputs::Inputs;
 use super::key::{self, Key, Rules};
 use super::live;
 use super::nearest::cut;
+use super::onward::Onwards;
 pub use super::options::{Options, Ordering, Repeat};
 use super::refused::Stray;
 use super::report::Report;
@@ -63,8 +64,28 @@ pub enum Output {
     },
     /// Tell the user.
     Note(String),
+    /// Tell a user who asks for more.
+    Detail(String),
     /// A fault.
     Fault(Effect),
+    /// Send this to the live server.
+    Onward {
+        /// Of this session.
+        session: usize,
+        /// What the client sent it with.
+        carrier: u64,
+        /// The id under which the live server answers; `None`: it does not.
+        id: Option<String>,
+        /// The message, one line without its end.
+        text: String,
+    },
+    /// HTTP: break off what the live server answers to the request of this id.
+    HangUp {
+        /// Of this session.
+        session: usize,
+        /// The id that the live server knows.
+        id: String,
+    },
     /// The recorded server ended here: end the stream.
     EndOfStream {
         /// Of this session.
@@ -132,6 +153,10 @@ pub struct Player {
     pub(super) births: u64,
     /// The places of sessions that are over.
     pub(super) free: Vec<usize>,
+    /// What goes on to a live server, where there is one.
+    pub(super) onwards: Option<Onwards>,
+    /// What the message came with that is being looked at.
+    pub(super) posting: u64,
     next_play: u64,
     next_batch: u64,
     /// The exchange whose answer carried this `requestState`, and the last one that asked for input, by base key.
@@ -158,6 +183,8 @@ impl Player {
             index: Index::new(&tape, &plays),
             faults: None,
             owed: Vec::new(),
+            onwards: None,
+            posting: 0,
             rules,
             options,
             sessions: Vec::new(),
@@ -222,6 +249,7 @@ impl Player {
 
     /// Takes one message or batch of the client; what it leads to carries the number `carrier`.
     pub fn receive_as(&mut self, carrier: u64, session: usize, line: &[u8], now: u64) {
+        self.posting = carrier;
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let message = std::str::from_utf8(line).ok().and_then(|text| Some((text, View::of(text).ok()?)));
         let Some((text, view)) = message else {
@@ -280,29 +308,39 @@ impl Player {
         if request.method == "ping" {
             return self.answer(request.to(), Part::Made, live::result(request.id, "{}"));
         }
+        if self.belongs_to_live(request) {
+            return self.send_on(request);
+        }
         if self.refuses_version(request) || self.task_request(request, now) {
             return;
         }
         let key = key::of(request.text, &request.view, request.era, &self.rules, false);
         let key = self.index.prepare(&request.method, key, &self.tape, &self.taken, &self.rules);
-        match self.choose(request, &key) {
+        match self.choose_kept(request, &key) {
             Choice::Fresh(exchange) => {
                 self.take(exchange, request, &key);
+                self.mirror(request);
                 self.start(request, Some(exchange), true, now);
             }
             Choice::Again(exchange) => {
                 self.report.repeats += 1;
+                self.mirror(request);
                 self.start(request, Some(exchange), false, now);
             }
             Choice::Miss(why) => {
                 // It is as large as the request, and has done its work.
                 drop(key);
-                let unknown = matches!(why, Why::Unknown);
-                if !(unknown && self.answer_by_rule(request, now)) {
+                let by_rule =
+                    matches!(why, Why::Unknown) && (!self.has_live_server() || self.is_known_probe(request));
+                if by_rule && self.answer_by_rule(request, now) {
+                    return;
+                }
+                if let Err(why) = self.pass_on(request, why) {
                     self.miss(request, why);
                 }
             }
         }
+        self.keep_for_live(request);
     }
 
     /// The first request of a session settles its era and the recorded session it stands for.
@@ -447,6 +485,9 @@ impl Player {
 
     fn notification(&mut self, session: usize, text: &str, view: &View, now: u64) {
         let method = view.method_name(text).into_owned();
+        if self.notify_live(session, &method, text, view) {
+            return;
+        }
         if method == "notifications/cancelled" {
             let id = view.params.and_then(|params| member(text, params, "requestId"));
             let play = id.and_then(|id| self.sessions.get(session)?.running.get(id.of(text)).copied());
@@ -469,6 +510,9 @@ impl Player {
     /// The client answers a question of the server.
     fn reply(&mut self, session: usize, text: &str, view: &View, now: u64) {
         let id = view.id.map_or("", |id| id.of(text));
+        if self.reply_to_live(session, id, text, view) {
+            return;
+        }
         let Some((number, ask)) = self.sessions.get_mut(session).and_then(|session| session.asked.remove(id))
         else {
             let id = cut(id);
@@ -518,32 +562,6 @@ impl Player {
             self.out.push(Output::Note(warning.clone()));
             self.report.warnings.push(warning);
         }
-    }
-
-    /// The report as it stands; `ended` says how the session ended.
-    #[must_use]
-    pub fn report(&self, ended: &str) -> Report {
-        let mut report = self.report.clone();
-        ended.clone_into(&mut report.ended);
-        report.faults = self.fault_rows();
-        for (exchange, number) in self.tape.exchanges.iter().zip(0..) {
-            if is_open(number, &self.taken)
-                && let Some(item) = self.tape.item(exchange.request)
-            {
-                let method = item.view.method_name(&self.tape.text).into_owned();
-                let name = mcp::target(&method, &self.tape.text, &item.view);
-                report.unused.push((item.record, method, name));
-            }
-        }
-        for session in &self.sessions {
-            for (_, ask) in session.asked.values() {
-                if let Some(item) = self.tape.item(*ask) {
-                    report.pending.push(item.view.method_name(&self.tape.text).into_owned());
-                }
-            }
-        }
-        report.pending.sort();
-        report
     }
 
     /// The name of the server that is played.

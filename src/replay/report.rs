@@ -1,8 +1,11 @@
 //! What a replay did, for its exit status and for `--report`. `docs/reference/report.md` describes the JSON.
 
 use super::faults::Row;
+use super::index::is_open;
 use super::nearest::Difference;
+use super::player::Player;
 use crate::jsonrpc::string;
+use crate::mcp;
 
 /// A request that was not recorded.
 #[derive(Clone, Debug)]
@@ -87,6 +90,8 @@ pub struct Report {
     pub hits: usize,
     /// Requests answered by an exchange that had been played before.
     pub repeats: usize,
+    /// Requests that the live server answered, where there is one.
+    pub live: Option<usize>,
     /// Requests that were not recorded and are answered by rule, by method.
     pub unrecorded: Vec<String>,
     /// Requests that were not recorded.
@@ -142,13 +147,14 @@ impl Report {
             let unfired: Vec<String> = self.unfired().map(|row| row.index.to_string()).collect();
             format!("\"faults\":[{}],\"unfired\":[{}],", rows.join(","), unfired.join(","))
         });
+        let live = self.live.map(|live| format!("\"live\":{live},"));
         let session =
             self.session.as_ref().map(|session| format!("\"session\":{},", string::encode(session)));
         let recorded = self.recorded.map(|count| format!(",\"recorded\":{count}"));
         let failed = self.failed.as_ref().map(|why| format!(",\"failed\":{}", string::encode(why)));
         format!(
             "{{\"mcpreel_report\":1,{}\"cassette\":{},\"recorded_at\":{},\"server\":{},\"transport\":\"{}\",\
-             \"hits\":{},\"repeats\":{},\"misses\":[{}],\"unrecorded\":{},\"unused\":[{}],\"pending\":{},{}\"warnings\":{},\
+             \"hits\":{},\"repeats\":{},{}\"misses\":[{}],\"unrecorded\":{},\"unused\":[{}],\"pending\":{},{}\"warnings\":{},\
              \"ended\":{},\"require_all_used\":{},\"exit\":{}{}{}}}",
             session.unwrap_or_default(),
             string::encode(&self.cassette),
@@ -157,6 +163,7 @@ impl Report {
             self.transport,
             self.hits,
             self.repeats,
+            live.unwrap_or_default(),
             misses.join(","),
             list(&self.unrecorded),
             unused.join(","),
@@ -169,5 +176,33 @@ impl Report {
             recorded.unwrap_or_default(),
             failed.unwrap_or_default()
         )
+    }
+}
+
+impl Player {
+    /// The report as it stands; `ended` says how the session ended.
+    #[must_use]
+    pub fn report(&self, ended: &str) -> Report {
+        let mut report = self.report.clone();
+        ended.clone_into(&mut report.ended);
+        report.faults = self.fault_rows();
+        for (exchange, number) in self.tape.exchanges.iter().zip(0..) {
+            if is_open(number, &self.taken)
+                && let Some(item) = self.tape.item(exchange.request)
+            {
+                let method = item.view.method_name(&self.tape.text).into_owned();
+                let name = mcp::target(&method, &self.tape.text, &item.view);
+                report.unused.push((item.record, method, name));
+            }
+        }
+        for session in &self.sessions {
+            for (_, ask) in session.asked.values() {
+                if let Some(item) = self.tape.item(*ask) {
+                    report.pending.push(item.view.method_name(&self.tape.text).into_owned());
+                }
+            }
+        }
+        report.pending.sort();
+        report
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 
 use super::Aside;
+use super::behind::{Behind, LiveServer};
 use super::faults::effect::{Act, half};
 use super::pace::Drip;
 use super::player::{Output, Player};
@@ -56,7 +57,8 @@ impl Ended {
     }
 }
 
-/// Plays to the client on `input` and `output` until one of the reasons in [`Ended`].
+/// Plays to the client on `input` and `output` until one of the reasons in [`Ended`]. What the player does not answer goes
+/// to the live server, if there is one.
 pub fn serve(
     player: &mut Player,
     ordinal: Ordinal,
@@ -64,28 +66,33 @@ pub fn serve(
     output: impl Write + Send + 'static,
     signals: &Receiver<i32>,
     aside: &Aside,
+    live: Option<&mut dyn LiveServer>,
 ) -> Result<Ended> {
+    let mut behind = Behind::new(live);
     let lines = read_lines(input)?;
     let mut writer = Writer::start(output)?;
     let session = player.open(ordinal);
     let started = Instant::now();
     let now = || u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let idle = never();
+    let (idle, quiet) = (never(), never());
     // What is left to say before that.
     let mut ending = None;
+    // The client has said all, and waits for the live server.
+    let mut waiting = false;
     loop {
         let next = player.next_deadline().into_iter().chain(writer.next(now())).min();
         let wait = next.map_or(Duration::from_hours(1), |at| Duration::from_micros(at.saturating_sub(now())));
-        let readable = if writer.waiting() < BACKLOG && ending.is_none() { &lines } else { &idle };
+        let takes = writer.waiting() < BACKLOG && ending.is_none();
+        let readable = if takes && !waiting { &lines } else { &idle };
+        let heard = behind.lines().filter(|_| takes).cloned();
         select! {
             recv(readable) -> lines => match lines {
                 Ok(lines) => lines.iter().for_each(|line| player.receive(session, line, now())),
-                Err(_) => {
-                    player.end_of_input(session, now());
-                    let ended = pass_on(player, &mut writer, aside, now());
-                    writer.rush();
-                    return Ok(writer.finish(signals, ended.unwrap_or(Ended::EndOfInput)));
-                }
+                Err(_) => waiting = true,
+            },
+            recv(heard.as_ref().unwrap_or(&quiet)) -> lines => match lines {
+                Ok(lines) => lines.iter().for_each(|line| player.live_says(session, None, line)),
+                Err(_) => behind.has_ended(player, session, aside),
             },
             recv(signals) -> signal => return Ok(Ended::Signal(signal.unwrap_or_default())),
             recv(writer.news) -> news => {
@@ -98,7 +105,13 @@ pub fn serve(
         writer.drip(now());
         if ending.is_none() {
             player.tick(now());
-            ending = pass_on(player, &mut writer, aside, now());
+            ending = pass_on(player, &mut writer, &mut behind, aside, now());
+        }
+        if waiting && ending.is_none() && player.awaited(session) == 0 {
+            player.end_of_input(session, now());
+            let ended = pass_on(player, &mut writer, &mut behind, aside, now());
+            writer.rush();
+            return Ok(writer.finish(signals, ended.unwrap_or(Ended::EndOfInput)));
         }
         if let Some(ended) = ending
             && writer.slow.is_none()
@@ -109,13 +122,41 @@ pub fn serve(
 }
 
 /// Hands what the player decided to the writer and to the user.
-fn pass_on(player: &mut Player, writer: &mut Writer, aside: &Aside, now: u64) -> Option<Ended> {
+fn pass_on(
+    player: &mut Player,
+    writer: &mut Writer,
+    behind: &mut Behind<'_>,
+    aside: &Aside,
+    now: u64,
+) -> Option<Ended> {
     let mut ended = None;
-    for output in player.outputs() {
+    loop {
+        let outputs: Vec<Output> = player.outputs().collect();
+        if outputs.is_empty() || ended.is_some() {
+            break;
+        }
+        ended = hand_on(outputs, player, writer, behind, aside, now);
+    }
+    writer.flush();
+    ended
+}
+
+fn hand_on(
+    outputs: Vec<Output>,
+    player: &mut Player,
+    writer: &mut Writer,
+    behind: &mut Behind<'_>,
+    aside: &Aside,
+    now: u64,
+) -> Option<Ended> {
+    let mut ended = None;
+    for output in outputs {
         match output {
             Output::Message { text, alone, .. } => writer.push(text, alone, now),
             Output::Note(text) => (aside.note)(&text),
-            Output::Begins { .. } | Output::Pause { .. } | Output::Over { .. } => {}
+            Output::Detail(text) => (aside.detail)(&text),
+            Output::Begins { .. } | Output::Pause { .. } | Output::Over { .. } | Output::HangUp { .. } => {}
+            Output::Onward { session, id, text, .. } => behind.send(player, session, id.as_deref(), text),
             Output::EndOfStream { .. } => ended = Some(Ended::ServerEnded),
             Output::Fault(effect) => match effect.act {
                 Act::Slow { rate, id } => writer.rate = Some((rate, id)),
@@ -136,7 +177,6 @@ fn pass_on(player: &mut Player, writer: &mut Writer, aside: &Aside, now: u64) ->
             break;
         }
     }
-    writer.flush();
     ended
 }
 

@@ -275,6 +275,11 @@ impl Endpoint {
         self.client.into_inner().unwrap().end(code)
     }
 
+    /// Sends the program a signal.
+    pub fn signal(&self, signal: i32) {
+        self.client.lock().unwrap().signal(signal);
+    }
+
     /// Ends it by another signal.
     #[track_caller]
     pub fn end_by(self, signal: i32, code: i32) -> Ended {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Sender, unbounded};
 
-use super::Offer;
+use super::behind::LiveServer;
 use super::checks::{self, Refused, accepts};
-use super::hub::{Command, Event};
+use super::hub::{Command, Event, Fields};
 use super::paths::Spot;
-use super::refusals;
 use super::reply::{Asked, Reply, session_of};
 use super::stage::Stage;
+use super::{Offer, refusals, relay};
 use crate::http::Headers;
 use crate::http::guard::Guard;
 use crate::http::server::Request;
@@ -25,6 +25,8 @@ pub(super) struct Endpoint {
     pub(super) guard: Guard,
     pub(super) stage: Arc<Stage>,
     pub(super) carriers: AtomicU64,
+    /// The live server behind, where there is one.
+    pub(super) live: Option<Arc<LiveServer>>,
 }
 
 const JSON: &str = "application/json";
@@ -43,7 +45,15 @@ impl Endpoint {
             self.stage.take(Command::Warn(forbidden.why()));
             return self.answer(request, common).refuse(&refused);
         }
-        let spot = self.offer.paths.at(request.path());
+        let spot = match &self.live {
+            Some(live) => match request.path().strip_prefix(&live.own_prefix) {
+                Some(path) if path == live.path => Spot::Endpoint,
+                // What else the server has, such as where to sign in, has to be found here too.
+                Some(_) => return relay::relay(live, request, &common),
+                None => return self.status(request, common, 404),
+            },
+            None => self.offer.paths.at(request.path()),
+        };
         match (request.method(), spot) {
             ("OPTIONS", _) => self.preflight(request, common),
             ("POST", Spot::Endpoint) => self.post(request, common),
@@ -102,6 +112,11 @@ impl Endpoint {
             fields.push("Access-Control-Allow-Headers", wanted);
         }
         self.answer(request, common).respond(204, &fields, b"")
+    }
+
+    /// What the live server will need of a request's head.
+    fn fields(&self, fields: &Headers) -> Fields {
+        self.live.as_ref().map(|_| Arc::new(fields.clone()))
     }
 
     fn carrier(&self) -> u64 {
@@ -174,6 +189,7 @@ impl Endpoint {
         (asked.era, asked.batch) = (incoming.era, incoming.batch);
         let (carrier, session) = (self.carrier(), session_of(request.headers()));
         let connection = request.connection();
+        let fields = self.fields(request.headers());
         let takes_all = asked.accepts_sse;
         let mut reply = Reply::new(request, &self.offer, asked, common);
         if !takes_all {
@@ -188,6 +204,7 @@ impl Endpoint {
             session,
             incoming,
             body,
+            fields,
             events,
         })
     }
@@ -228,10 +245,12 @@ impl Endpoint {
         }
         let (carrier, session) = (self.carrier(), session_of(fields));
         let last = fields.text(headers::LAST_EVENT).map(str::to_owned);
+        let kept = self.fields(fields);
         self.play(self.answer(request, common), carrier, |events| Command::Open {
             carrier,
             session,
             last,
+            fields: kept,
             events,
         })
     }
@@ -241,8 +260,8 @@ impl Endpoint {
         if !self.offer.legacy || modern.is_some_and(|version| !self.offer.is_legacy(version)) {
             return self.status(request, common, 405);
         }
-        let session = session_of(request.headers());
-        self.play_at_once(self.answer(request, common), |events| Command::Delete { session, events })
+        let (fields, session) = (self.fields(request.headers()), session_of(request.headers()));
+        self.play_at_once(self.answer(request, common), |events| Command::Delete { session, fields, events })
     }
 
     fn open_old(&self, request: Request<'_>, common: Headers) -> io::Result<()> {

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_channel::Sender;
 
 use super::Offer;
+use super::behind::{Behind, News};
 use super::checks::{Incoming, Refused};
 use super::ids::Issuer;
+use crate::http::Headers;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
 use crate::replay::Aside;
@@ -17,23 +19,26 @@ use crate::replay::refused::Refusal;
 
 /// What a connection tells the player.
 pub(super) enum Command {
-    /// A message was posted.
+    /// A message was posted. `fields` are there where there is a live server, which will need them.
     Post {
         carrier: u64,
         connection: u64,
         session: Option<String>,
         incoming: Incoming,
         body: Vec<u8>,
+        fields: Fields,
         events: Events,
     },
+    /// The live server has said something.
+    Live(News),
     /// A legacy client opens its standalone stream.
-    Open { carrier: u64, session: Option<String>, last: Option<String>, events: Events },
+    Open { carrier: u64, session: Option<String>, last: Option<String>, fields: Fields, events: Events },
     /// A client of HTTP+SSE (2024-11-05) opens its only stream.
     OpenOld { carrier: u64, events: Events },
     /// A client of HTTP+SSE posts a message, which is answered on its stream.
     PostOld { connection: u64, session: String, body: Vec<u8>, events: Events },
     /// A legacy client ends its session.
-    Delete { session: Option<String>, events: Events },
+    Delete { session: Option<String>, fields: Fields, events: Events },
     /// The client of a request or stream has left.
     Left { carrier: u64 },
     /// A body was refused.
@@ -41,6 +46,9 @@ pub(super) enum Command {
     /// The user should know.
     Warn(&'static str),
 }
+
+/// The head of a request, for the live server.
+pub(super) type Fields = Option<Arc<Headers>>;
 
 /// Takes what a connection is to send. What goes together comes together.
 pub(super) type Events = Sender<Vec<Event>>;
@@ -181,10 +189,12 @@ pub(super) struct Hub {
     pub(super) issuer: Issuer,
     /// The session of an `initialize` that was led elsewhere.
     pub(super) led: Option<usize>,
+    /// The way to the live server, where there is one.
+    pub(super) behind: Option<Behind>,
 }
 
 impl Hub {
-    pub(super) fn new(player: Player, offer: Arc<Offer>, aside: Aside) -> Self {
+    pub(super) fn new(player: Player, offer: Arc<Offer>, aside: Aside, behind: Option<Behind>) -> Self {
         Self {
             player,
             offer,
@@ -201,6 +211,7 @@ impl Hub {
             clock: 0,
             issuer: Issuer::default(),
             led: None,
+            behind,
         }
     }
 
@@ -229,7 +240,7 @@ impl Hub {
 
     pub(super) fn take(&mut self, command: Command, now: u64) {
         match command {
-            Command::Post { carrier, connection, session, incoming, body, events } => {
+            Command::Post { carrier, connection, session, incoming, body, fields, events } => {
                 if incoming.opens {
                     self.player.recovers(connection);
                 }
@@ -242,6 +253,9 @@ impl Hub {
                     }
                 };
                 self.touch(session);
+                if let (Some(behind), Some(fields)) = (&mut self.behind, fields) {
+                    behind.fields.insert(carrier, fields);
+                }
                 if incoming.asks {
                     let opens = incoming.opens && self.offer.sessions;
                     self.waiters.insert(carrier, Waiter { session, events, opens });
@@ -256,10 +270,16 @@ impl Hub {
                     let _ = events.send(vec![Event::Refused(refused)]);
                 }
             }
-            Command::Open { carrier, session, events, .. } => match self.stream_of(session.as_deref()) {
-                Ok(live) => live.open(carrier, events, Event::Opened),
-                Err(event) => drop(events.send(vec![event])),
-            },
+            Command::Open { carrier, session, fields, events, .. } => {
+                match self.stream_of(session.as_deref()) {
+                    Ok((number, live)) => {
+                        live.open(carrier, events, Event::Opened);
+                        self.behind.iter_mut().for_each(|behind| behind.stream(number, fields.as_ref()));
+                    }
+                    Err(event) => drop(events.send(vec![event])),
+                }
+            }
+            Command::Live((session, id, told)) => told.to(&mut self.player, session, id.as_deref()),
             Command::OpenOld { carrier, events } => {
                 let Some(id) = self.issuer.issue() else { return };
                 let session = self.new_session();
@@ -277,8 +297,8 @@ impl Hub {
                 let _ = events.send(vec![Event::Status(202)]);
                 self.player.receive(session, &body, now);
             }
-            Command::Delete { session, events } => {
-                let event = self.delete(session.as_deref());
+            Command::Delete { session, fields, events } => {
+                let event = self.delete(session.as_deref(), &fields);
                 let _ = events.send(vec![event]);
             }
             Command::Left { carrier } => self.left(carrier, now),
@@ -343,6 +363,15 @@ impl Hub {
         for output in outputs {
             match output {
                 Output::Note(text) => (self.aside.note)(&text),
+                Output::Detail(text) => (self.aside.detail)(&text),
+                Output::Onward { session, carrier, id, text } => {
+                    self.behind
+                        .iter_mut()
+                        .for_each(|behind| behind.post(session, carrier, id.clone(), text.clone()));
+                }
+                Output::HangUp { session, id } => {
+                    self.behind.iter().for_each(|behind| behind.hang_up(session, &id));
+                }
                 Output::Fault(effect) => self.carry_out(&mut sent, effect),
                 Output::Begins { carrier, framing } => {
                     self.begin(&mut sent, carrier, framing);
@@ -401,6 +430,9 @@ impl Hub {
         for (events, list) in sent.into_values() {
             let _ = events.send(list);
         }
+        if let Some(behind) = &mut self.behind {
+            behind.fields.retain(|carrier, _| self.waiters.contains_key(carrier));
+        }
     }
 
     fn begin(&mut self, sent: &mut Sent, carrier: u64, framing: Framing) {
@@ -451,6 +483,7 @@ impl Hub {
         sessions.into_iter().for_each(|session| self.player.end_of_input(session, now));
         self.player.settle_refused();
         self.pass_on();
+        self.behind.iter_mut().for_each(Behind::end);
         self.tell_all(&Event::Closing);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::checks::{Incoming, Refused};
-use super::hub::{Event, Hub, Live, no_session};
+use super::hub::{Event, Fields, Hub, Live, no_session};
 use super::refusals;
 use crate::mcp::{Era, code};
 
@@ -82,12 +82,13 @@ impl Hub {
     }
 
     /// The session that a standalone stream is opened for.
-    pub(super) fn stream_of(&mut self, id: Option<&str>) -> Result<&mut Live, Event> {
+    pub(super) fn stream_of(&mut self, id: Option<&str>) -> Result<(usize, &mut Live), Event> {
         let session = match self.offer.sessions {
             true => Some(self.known(id).map_err(Event::Refused)?),
             false => self.anonymous,
         };
         let refused = self.offer.get_refused || (!self.offer.sessions && !self.offer.unsolicited);
+        let number = session.unwrap_or_default();
         let live = session.and_then(|session| self.lives.get_mut(&session));
         match live {
             _ if refused => Err(Event::Status(405)),
@@ -95,12 +96,12 @@ impl Hub {
                 let message = "this session has a standalone stream already";
                 Err(Event::Refused(Refused::new(409, "null", code::INVALID_REQUEST, message)))
             }
-            Some(live) => Ok(live),
+            Some(live) => Ok((number, live)),
             None => Err(Event::Refused(no_session())),
         }
     }
 
-    pub(super) fn delete(&mut self, id: Option<&str>) -> Event {
+    pub(super) fn delete(&mut self, id: Option<&str>, fields: &Fields) -> Event {
         if !self.offer.sessions {
             return Event::Status(405);
         }
@@ -112,6 +113,7 @@ impl Hub {
             self.offer.deletes.get(self.deletes).or(self.offer.deletes.last()).copied().unwrap_or(200);
         self.deletes += 1;
         if matches!(status, 200..=299 | 404) {
+            self.behind.iter_mut().for_each(|behind| behind.delete(session, fields.as_ref()));
             self.forget(session);
         }
         Event::Status(status)

@@ -108,16 +108,24 @@ mod tests {
         let rules = Rules::new(&[], &[], Arc::new(redact::Rules::new(false, &[]).unwrap())).unwrap();
         let player = Player::new(Tape::new(cassette, 0), rules, Options::default());
         let offer = Arc::new(player.offer());
-        let aside =
-            Aside { note: Box::new(|note| panic!("{note}")), noise: Box::new(|noise| panic!("{noise}")) };
-        let (stage, _woken) = Stage::new(Hub::new(player, offer, aside));
+        let panics = || Box::new(|text: &str| panic!("{text}"));
+        let aside = Aside { note: panics(), detail: panics(), noise: panics() };
+        let (stage, _woken) = Stage::new(Hub::new(player, offer, aside, None));
         // A miss, which is to be told.
         let post = || {
             let incoming =
                 Incoming { era: Era::Legacy, opens: false, asks: true, batch: false, dropped: false };
             let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#.to_vec();
             let (events, _) = crossbeam_channel::unbounded();
-            stage.take(Command::Post { carrier: 1, connection: 1, session: None, incoming, body, events })
+            stage.take(Command::Post {
+                carrier: 1,
+                connection: 1,
+                session: None,
+                incoming,
+                body,
+                fields: None,
+                events,
+            })
         };
         assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
         assert!(!post());
