@@ -122,6 +122,15 @@ pub struct Serve {
     /// with --pace recorded: no gap is longer than this (default: 5000; 0: no limit)
     #[argh(option, arg_name = "ms")]
     pub pace_cap_ms: Option<u64>,
+    /// where a redaction pack is that the cassette names
+    #[argh(option, arg_name = "file")]
+    pub pii_pack: Vec<String>,
+    /// the value of this variable is a secret that must not be told, neither in errors nor in reports
+    #[argh(option, arg_name = "variable")]
+    pub secret_env: Vec<String>,
+    /// so is each line of this file
+    #[argh(option, arg_name = "file")]
+    pub secret_file: Vec<String>,
     /// append a report, one line of JSON, to this file
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
@@ -171,6 +180,9 @@ pub fn run(serve: &Serve, own: &[OsString]) -> Result<u8> {
             require_all_used: serve.require_all_used,
             answer_timeout: serve.answer_timeout,
             report: serve.report.clone(),
+            packs: serve.pii_pack.clone(),
+            secret_env: serve.secret_env.clone(),
+            secret_file: serve.secret_file.clone(),
         },
         staging: Staging {
             faults: serve.faults.clone(),
