@@ -385,7 +385,7 @@ fn rules_of(path: &Path, cassette: &Cassette, matching: &Matching) -> Result<Rul
     let secrets = Secrets { env: &matching.secret_env, files: &matching.secret_file }.read(false)?;
     let redaction = redact::Rules::from_manifest(&manifest, &packs)
         .map_err(|error| Error::input(path, "/redaction", error.to_string()))?
-        .with_secrets(&secrets)?;
+        .with_secrets_of(&secrets);
     let mut ignore = matching.ignore.clone();
     let mut ignore_value = matching.ignore_value.clone();
     if let Some(text) = &cassette.head.matching {

@@ -70,10 +70,11 @@ impl Redaction<'_> {
             defaults: !self.no_defaults,
             own: &own,
             packs: &all,
-            secrets: &secrets,
             salt: salt.as_deref(),
             profile: self.profile,
+            ..redact::Options::default()
         })
+        .map(|rules| rules.with_secrets_of(&secrets))
     }
 
     /// Warns when the defaults are off.
@@ -102,14 +103,14 @@ impl Secrets<'_> {
         self.env.is_empty() && self.files.is_empty()
     }
 
-    /// The values, which from now on are kept out of what is said. In a replay a variable may be unset: whoever has no
+    /// Rules that find the values and nothing else. From now on they are kept out of what is said. In a replay a variable may be unset: whoever has no
     /// key has nothing to hide.
     ///
     /// # Errors
     ///
     /// [`Error::Usage`] for a variable that is not set or too short, [`Error::Input`] with the line for a value in a
     /// file that is too short, [`Error::Io`] for a file that cannot be read.
-    pub fn read(&self, required: bool) -> Result<Vec<String>> {
+    pub fn read(&self, required: bool) -> Result<Arc<Rules>> {
         let mut values = Vec::new();
         for name in self.env {
             match door::variable(name).map(std::ffi::OsString::into_string) {
@@ -136,8 +137,7 @@ impl Secrets<'_> {
         }
         values.sort();
         values.dedup();
-        hide(&values)?;
-        Ok(values)
+        hide(values)
     }
 }
 
@@ -231,16 +231,18 @@ pub fn named_packs(cassette: &Path, manifest: &Manifest, packs: &[TextPack]) -> 
 /// What must not be said: the secrets that were read, each set once.
 static HIDDEN: RwLock<Vec<(Vec<String>, Arc<Rules>)>> = RwLock::new(Vec::new());
 
-fn hide(secrets: &[String]) -> Result<()> {
-    if secrets.is_empty() {
-        return Ok(());
-    }
-    let rules = Arc::new(Rules::new(false, &[])?.with_secrets(secrets)?);
+/// The rules that find these secrets, made once: that takes a while where there are many.
+fn hide(secrets: Vec<String>) -> Result<Arc<Rules>> {
     let mut hidden = HIDDEN.write().unwrap_or_else(PoisonError::into_inner);
-    if !hidden.iter().any(|(known, _)| known == secrets) {
-        hidden.push((secrets.to_vec(), rules));
+    if let Some((_, rules)) = hidden.iter().find(|(known, _)| *known == secrets) {
+        return Ok(Arc::clone(rules));
     }
-    Ok(())
+    let options = redact::Options { secrets: &secrets, ..redact::Options::default() };
+    let rules = Arc::new(Rules::build(&options)?);
+    if !secrets.is_empty() {
+        hidden.push((secrets, Arc::clone(&rules)));
+    }
+    Ok(rules)
 }
 
 /// A text as it may be said: without known secrets. A JSON text stays one.

@@ -253,14 +253,12 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The same rules, and literal values that must not be shown.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] for a secret that is too short.
-    pub fn with_secrets(mut self, secrets: &[String]) -> Result<Self> {
-        self.known = Known::new(secrets)?;
-        Ok(self)
+    /// The same rules, and the known secrets of other ones.
+    #[must_use]
+    pub fn with_secrets_of(mut self, other: &Self) -> Self {
+        self.known = other.known.clone();
+        self.with_known |= !self.known.is_empty();
+        self
     }
 
     /// Where known secrets stand in bytes of any kind, in any spelling, in order.
