@@ -48,6 +48,7 @@ mod record_leftovers;
 mod record_redaction;
 mod redact_command;
 mod redaction_corpus;
+mod redaction_everywhere;
 mod redaction_options;
 mod replay_batches;
 mod replay_endings;
