@@ -50,6 +50,7 @@ mod redact_command;
 mod redaction_corpus;
 mod redaction_everywhere;
 mod redaction_options;
+mod redaction_sessions;
 mod replay_batches;
 mod replay_endings;
 mod replay_hostile;
