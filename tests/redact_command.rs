@@ -247,6 +247,20 @@ fn the_source_is_never_cut() {
 }
 
 #[test]
+fn a_file_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let sandbox = Sandbox::new();
+    for mode in [0o600, 0o640, 0o664] {
+        old(&sandbox);
+        let path = sandbox.path.join("c.json");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        redact(&sandbox, &["c.json", "--in-place"], 0);
+        assert!(!sandbox.read("c.json").contains("FAKE"));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_told_in_one_line() {
     let sandbox = Sandbox::new();
     old(&sandbox);
