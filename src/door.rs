@@ -136,6 +136,13 @@ pub fn check_may_record() -> Result<()> {
     check_may_record_among(&Environment::real())
 }
 
+/// A variable of our environment, or of the nearest parent that has it: clients give servers a stripped one. An empty
+/// one counts as unset.
+#[must_use]
+pub fn variable(name: &str) -> Option<OsString> {
+    Environment::real().variable(name).map(|(value, _)| value)
+}
+
 /// Our own variables, and the processes whose variables count too.
 struct Environment<'a> {
     own: &'a dyn Fn(&str) -> Option<OsString>,
@@ -150,25 +157,34 @@ impl Environment<'static> {
 }
 
 impl Environment<'_> {
-    /// What the variables say, ours first, then from the nearest parent upwards. An empty one counts as unset.
+    /// What the variables say.
     fn mode(&self) -> Result<Option<Chosen>> {
         for name in MODE_VARIABLES {
-            if let Some(value) = (self.own)(name).filter(|value| !value.is_empty()) {
-                return chosen(&value.to_string_lossy(), Source::Environment(name)).map(Some);
-            }
-            let mut pid = self.pid;
-            for _ in 0..MAX_ANCESTORS {
-                let Some(parent) = self.processes.process(pid).map(|process| process.parent) else { break };
-                if parent == 0 {
-                    break;
-                }
-                if let Some(value) = self.processes.variable(parent, name).filter(|value| !value.is_empty()) {
-                    return chosen(&value.to_string_lossy(), Source::Parent(name, parent)).map(Some);
-                }
-                pid = parent;
+            if let Some((value, parent)) = self.variable(name) {
+                let source = parent.map_or(Source::Environment(name), |pid| Source::Parent(name, pid));
+                return chosen(&value.to_string_lossy(), source).map(Some);
             }
         }
         Ok(None)
+    }
+
+    /// A variable, ours first, then from the nearest parent upwards, and the parent. An empty one counts as unset.
+    fn variable(&self, name: &str) -> Option<(OsString, Option<u32>)> {
+        if let Some(value) = (self.own)(name).filter(|value| !value.is_empty()) {
+            return Some((value, None));
+        }
+        let mut pid = self.pid;
+        for _ in 0..MAX_ANCESTORS {
+            let parent = self.processes.process(pid)?.parent;
+            if parent == 0 {
+                return None;
+            }
+            if let Some(value) = self.processes.variable(parent, name).filter(|value| !value.is_empty()) {
+                return Some((value, Some(parent)));
+            }
+            pid = parent;
+        }
+        None
     }
 }
 

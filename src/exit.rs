@@ -8,6 +8,8 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Replay met a request that was not recorded, or a `--require-*` was not met.
 pub const MISS: u8 = 3;
+/// `redact --check`: something is left that the rules replace, or a known secret.
+pub const FOUND: u8 = 4;
 /// A difference where there must be none.
 pub const DIFFERENT: u8 = 5;
 /// Another recording owns the cassette.

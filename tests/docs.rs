@@ -117,6 +117,7 @@ fn golden_command_reference() {
         "| 1 | it could not be done: a file cannot be read or written, nothing was captured, or a report is cut off |\n",
         "| 2 | wrong usage, unreadable or newer input |\n",
         "| 3 | replay, `report`: something was asked that was not recorded, or a `--require-` option was not met |\n",
+        "| 4 | `redact --check`: something is left to redact |\n",
         "| 5 | a difference where there must be none |\n",
         "| 6 | another recording owns the cassette |\n",
         "| 125 | `record`, `use`, `run`: mcpreel itself failed |\n",

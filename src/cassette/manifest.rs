@@ -15,6 +15,19 @@ pub(super) fn merged(mine: &str, theirs: &str) -> String {
     united(mine, theirs, &["rules", "packs"])
 }
 
+/// `mine` after a further redaction: the profile is that of the last one.
+pub(super) fn extended(mine: Option<&str>, theirs: &str) -> String {
+    let Some(mine) = mine else { return theirs.to_owned() };
+    let both = merged(mine, theirs);
+    let profile = fields(theirs).into_iter().flatten().find(|(name, _)| name == "profile");
+    let (Some((name, profile)), Some(mut list)) = (profile, fields(&both)) else { return both };
+    match list.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, mine)) => *mine = profile,
+        None => list.push((name, profile)),
+    }
+    object(list)
+}
+
 /// The same for any object: the lists named are united, and of other members that both have the first one counts.
 pub(super) fn united(mine: &str, theirs: &str, lists: &[&str]) -> String {
     let (Some(mut fields), Some(others)) = (fields(mine), fields(theirs)) else { return mine.to_owned() };
@@ -76,6 +89,19 @@ mod tests {
             merged(mine, theirs),
             r#"{"profile":"p","rules":["key:*token*","key:pin","key:x"],"packs":[{"id":"a","sha256":"1"},{"id":"b"}],"counts":{"a":7,"b":1,"key:pin":5},"salt":"env"}"#
         );
+    }
+
+    #[test]
+    fn the_last_redaction_names_the_profile() {
+        assert_eq!(extended(None, r#"{"rules":["a"]}"#), r#"{"rules":["a"]}"#);
+        let mine = r#"{"profile":"p","rules":["a"],"counts":{"a":1}}"#;
+        let again = extended(Some(mine), r#"{"rules":["a"]}"#);
+        assert_eq!(again, mine, "a second redaction with the same rules changes nothing");
+        assert_eq!(
+            extended(Some(mine), r#"{"profile":"q","rules":["b"]}"#),
+            r#"{"profile":"q","rules":["a","b"],"counts":{"a":1}}"#
+        );
+        assert_eq!(extended(Some(r#"{"rules":[]}"#), r#"{"profile":"q"}"#), r#"{"rules":[],"profile":"q"}"#);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Documents for Files {
         }
         let started = super::clock::parse(&new.head.recorded_at).unwrap_or(0);
         new.head.recorded_at = super::clock::from_micros(started, false);
-        write_temp(job.temp, document::write(&new).as_bytes())?;
+        write_temp(job.temp, document::write(&new).as_bytes(), None)?;
         commit(job.temp, job)
     }
 }
@@ -174,9 +174,12 @@ fn whole_lines(file: &mut File) -> io::Result<u64> {
     Ok(0)
 }
 
-fn write_temp(temp: &Path, bytes: &[u8]) -> Result<()> {
+fn write_temp(temp: &Path, bytes: &[u8], mode: Option<fs::Permissions>) -> Result<()> {
     let write = || {
         let mut file = File::create(temp)?;
+        if let Some(mode) = mode {
+            file.set_permissions(mode)?;
+        }
         file.write_all(bytes)?;
         file.sync_all()
     };
@@ -210,14 +213,16 @@ fn put_in_place(finished: &Path, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file in one step: readers see the old one or the new one, and a link is followed, not replaced.
+/// Writes a file in one step: readers see the old one or the new one, and a link is followed, not replaced. A file that
+/// was there keeps its mode.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let place = resolve(path);
     let mut name = std::ffi::OsString::from(".");
     name.push(place.file_name().unwrap_or_default());
     name.push(format!(".{}.tmp", std::process::id()));
     let temp = place.with_file_name(name);
-    let written = write_temp(&temp, bytes).and_then(|()| put_in_place(&temp, &place));
+    let like = fs::metadata(&place).ok().map(|meta| meta.permissions());
+    let written = write_temp(&temp, bytes, like).and_then(|()| put_in_place(&temp, &place));
     if written.is_err() {
         let _ = fs::remove_file(&temp);
     }

@@ -15,6 +15,7 @@ pub mod model;
 pub mod owner;
 pub mod part;
 pub mod record;
+pub mod scrub;
 pub mod segments;
 pub mod state;
 

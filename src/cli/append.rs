@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::listen::Http;
 use super::options::{Live, Over, Replay, Voice, load, replay_with, server_name};
 use super::record::Setup;
+use super::redaction::{manifest_of, named_packs, packs_for};
 use super::say;
 use super::upstream::Plan;
 use crate::cassette::Transport;
@@ -53,12 +54,15 @@ impl<'a> Reached<'a> {
 
 /// The place for what is new in a recording that was joined, and what is redacted there.
 pub fn place(setup: &Setup<'_>, source: &CassetteOnDisk, joined: Joined) -> Result<Place> {
-    setup.warn_of_defaults();
-    match load(setup.cassette, source) {
-        Ok(cassette) => {
-            let defaults = !setup.no_default_redactions;
-            Place::new(setup.cassette, joined, &cassette, defaults, setup.redact)
-        }
+    let rules = load(setup.cassette, source).and_then(|cassette| {
+        let manifest = manifest_of(setup.cassette, cassette.head.redaction.as_deref())?;
+        let packs = packs_for(setup.cassette, &manifest, setup.redaction.packs)?;
+        let named = named_packs(setup.cassette, &manifest, &packs)?;
+        setup.redaction.warn();
+        Ok((setup.redaction.rules_besides(&manifest, &named)?, cassette))
+    });
+    match rules {
+        Ok((rules, cassette)) => Ok(Place::new(setup.cassette, joined, &cassette, rules)),
         Err(error) => {
             setup.give_back(joined);
             Err(error)

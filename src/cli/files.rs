@@ -44,10 +44,10 @@ pub fn called(input: &str) -> &str {
 pub fn tell<'a>(notes: &mut dyn Write, remarks: impl IntoIterator<Item = &'a String>, lost: &[String]) {
     for remark in remarks {
         // A note that cannot be printed must not stop the command.
-        let _ = writeln!(notes, "mcpreel: note: {}", super::printable(remark));
+        let _ = writeln!(notes, "mcpreel: note: {}", super::printable(&super::redaction::sayable(remark)));
     }
     for what in lost {
-        let _ = writeln!(notes, "mcpreel: lost: {}", super::printable(what));
+        let _ = writeln!(notes, "mcpreel: lost: {}", super::printable(&super::redaction::sayable(what)));
     }
 }
 

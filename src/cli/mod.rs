@@ -17,6 +17,8 @@ pub mod merge;
 pub mod options;
 pub mod record;
 pub mod recover;
+pub mod redact;
+pub mod redaction;
 pub mod report;
 pub mod run;
 pub mod serve;
@@ -62,6 +64,7 @@ enum Command {
     Split(split::Split),
     Trim(trim::Trim),
     Recover(recover::Recover),
+    Redact(redact::Redact),
     Report(report::Report),
     Begin(begin::Begin),
     End(end::End),
@@ -93,7 +96,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             if code == exit::OK {
                 print(&text);
             } else {
-                stderr::write(text);
+                stderr::write(&text);
             }
             code
         }
@@ -128,6 +131,7 @@ fn start(
         Command::Split(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Trim(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Recover(command) => recover::run(&command),
+        Command::Redact(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Report(command) => command.run(&mut std::io::stdout().lock()),
         Command::Begin(command) => begin::run(&command, settings.mode()),
         Command::End(command) => end::run(&command),
@@ -144,7 +148,7 @@ fn print(text: &str) {
 
 /// Tells the user something: one line on standard error.
 fn say(text: &str) {
-    stderr::write(format!("mcpreel: {}\n", printable(text)));
+    stderr::write(&format!("mcpreel: {}\n", printable(text)));
 }
 
 /// Text from a cassette or a client as it may be shown on a terminal: control characters are spelt out.

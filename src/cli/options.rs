@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::append;
 use super::listen::{self, Http};
+use super::redaction::{Secrets, manifest_of, packs_for, sayable};
 use super::report::file;
 use super::say;
 use super::staging::Staging;
@@ -105,6 +106,12 @@ pub struct Matching {
     pub answer_timeout: Option<Duration>,
     /// `--report`
     pub report: Option<String>,
+    /// `--pii-pack`
+    pub packs: Vec<String>,
+    /// `--secret-env`
+    pub secret_env: Vec<String>,
+    /// `--secret-file`
+    pub secret_file: Vec<String>,
 }
 
 /// What is replayed, and for whom.
@@ -236,7 +243,7 @@ pub fn replay_with(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Resul
     if let Err(error) = &ended {
         row.ended = format!("{NOT_BEGUN}{error}");
         row.exit = error.code();
-        file::append(path, &row.json())?;
+        file::append(path, &sayable(&row.json()))?;
     }
     ended
 }
@@ -255,7 +262,7 @@ fn described(replay: &Replay<'_>) -> Report {
 /// Where a replay says what is not for its client.
 pub fn aside(voice: Voice) -> Aside {
     let detail = Box::new(move |text: &str| voice.detail(text));
-    Aside { note: Box::new(say), detail, noise: Box::new(|text| super::stderr::write(text.to_owned())) }
+    Aside { note: Box::new(say), detail, noise: Box::new(super::stderr::write) }
 }
 
 fn begin(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
@@ -421,7 +428,7 @@ pub fn conclude(
     };
     report.exit = code;
     if let Some(path) = &matching.report
-        && let Err(error) = file::append(Path::new(path), &report.json())
+        && let Err(error) = file::append(Path::new(path), &sayable(&report.json()))
     {
         if code == exit::OK {
             return Err(error);
@@ -466,15 +473,12 @@ fn choose_server(
 
 /// The matching rules: those that the cassette carries and those of the command line.
 fn rules_of(path: &Path, cassette: &Cassette, matching: &Matching) -> Result<Rules> {
-    let redaction = match &cassette.head.redaction {
-        Some(text) => {
-            let manifest = serde_json::from_str::<redact::Manifest>(text)
-                .map_err(|error| Error::input(path, "/redaction", format!("cannot be read: {error}")))?;
-            redact::Rules::from_manifest(&manifest, &[])
-                .map_err(|error| Error::input(path, "/redaction", error.to_string()))?
-        }
-        None => redact::Rules::new(false, &[])?,
-    };
+    let manifest = manifest_of(path, cassette.head.redaction.as_deref())?;
+    let packs = packs_for(path, &manifest, &matching.packs)?;
+    let secrets = Secrets { env: &matching.secret_env, files: &matching.secret_file }.read(false)?;
+    let redaction = redact::Rules::from_manifest(&manifest, &packs)
+        .map_err(|error| Error::input(path, "/redaction", error.to_string()))?
+        .with_secrets_of(&secrets);
     let mut ignore = matching.ignore.clone();
     let mut ignore_value = matching.ignore_value.clone();
     if let Some(text) = &cassette.head.matching {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::options::{NOT_BEGUN, Voice, seconds, server_name};
+use super::redaction::{Redaction, Secrets};
 use super::report::folder;
 use super::say;
 use super::upstream::{Plan, Typed};
@@ -33,7 +34,7 @@ use crate::stdio::child;
     example = "{command_name} --cassette session.cassette.json -- npx -y server-files .",
     example = "{command_name} --cassette session.cassette.json --redact '*ssn*' -- ./server",
     example = "{command_name} --cassette session.cassette.json --url https://mcp.example.com/mcp",
-    note = "The exit status is the server's own, once it runs. With --url it is 0 when a signal ends the recording.",
+    note = "The exit status is the server's own, once it runs. With --url it is 0 when a signal ends the recording. The salt of placeholders is MCPREEL_REDACT_SALT in the environment, unless --redact-salt-env names another variable.",
     error_code(1, "nothing was captured"),
     error_code(2, "wrong usage, or the cassette's name is taken by another file"),
     error_code(6, "another recording owns the cassette"),
@@ -81,9 +82,24 @@ pub struct Record {
     /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
     #[argh(option, arg_name = "rule")]
     pub redact: Vec<String>,
-    /// redact nothing but what --redact names
+    /// redact nothing but what --redact and --pii-pack name
     #[argh(switch)]
     pub no_default_redactions: bool,
+    /// also redact by the rules of this pack, a TOML file
+    #[argh(option, arg_name = "file")]
+    pub pii_pack: Vec<String>,
+    /// the value of this variable is a secret that must be nowhere, in no spelling
+    #[argh(option, arg_name = "variable")]
+    pub secret_env: Vec<String>,
+    /// so is each line of this file
+    #[argh(option, arg_name = "file")]
+    pub secret_file: Vec<String>,
+    /// the name that the cassette gives to these rules
+    #[argh(option, arg_name = "name")]
+    pub redact_profile: Option<String>,
+    /// the variable with the salt that makes placeholders equal in all recordings
+    #[argh(option, arg_name = "variable")]
+    pub redact_salt_env: Option<String>,
     /// take over from another recording
     #[argh(switch)]
     pub force: bool,
@@ -105,6 +121,18 @@ pub struct Record {
 }
 
 impl Record {
+    /// The options about redaction.
+    fn redaction(&self) -> Redaction<'_> {
+        Redaction {
+            own: &self.redact,
+            no_defaults: self.no_default_redactions,
+            packs: &self.pii_pack,
+            secrets: Secrets { env: &self.secret_env, files: &self.secret_file },
+            profile: self.redact_profile.as_deref(),
+            salt_env: self.redact_salt_env.as_deref(),
+        }
+    }
+
     /// The options about a URL.
     fn typed(&self) -> Typed<'_> {
         Typed {
@@ -129,8 +157,7 @@ pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8
         cassette: Path::new(&record.cassette),
         server: server_name(record.server.as_deref(), command),
         owner: Owner::find(record.session.as_deref(), own),
-        redact: &record.redact,
-        no_default_redactions: record.no_default_redactions,
+        redaction: record.redaction(),
         force: record.force,
         claim_wait: record.claim_wait,
         voice: Voice { quiet: record.quiet, verbose: record.verbose },
@@ -182,10 +209,8 @@ pub struct Setup<'a> {
     pub server: String,
     /// Who records.
     pub owner: Owner,
-    /// `--redact`
-    pub redact: &'a [String],
-    /// `--no-default-redactions`
-    pub no_default_redactions: bool,
+    /// What is redacted.
+    pub redaction: Redaction<'a>,
     /// `--force`
     pub force: bool,
     /// `--claim-wait`
@@ -197,19 +222,10 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Says so when the default redactions are off.
-    pub fn warn_of_defaults(&self) {
-        if self.no_default_redactions {
-            say(
-                "warning: default redactions are off: passwords, tokens, keys and personal data are recorded as they come",
-            );
-        }
-    }
-
     /// The redaction rules; says so when the defaults are off.
     pub fn rules(&self) -> Result<Arc<Rules>> {
-        self.warn_of_defaults();
-        Ok(Arc::new(Rules::new(!self.no_default_redactions, self.redact)?))
+        self.redaction.warn();
+        Ok(Arc::new(self.redaction.rules()?))
     }
 
     /// Asks the door, and takes a place in the recording if it comes to that.

@@ -36,7 +36,7 @@ const PLACEHOLDER: &str = "{config}";
     name = "run",
     example = "{command_name} --config .mcp.json --cassette agent.cassette.json -- agent --mcp-config {{config}} 'Do it'",
     example = "{command_name} --config .vscode/mcp.json --config-env MCP_CONFIG --cassette a.json --mode none -- ./agent",
-    note = "The agent is told where the rewritten configuration is by {{config}} in its arguments, --config-env or --config-arg. The exit status is the agent's own, or 3 in place of 0 when a replay had misses.",
+    note = "The agent is told where the rewritten configuration is by {{config}} in its arguments, --config-env or --config-arg. The exit status is the agent's own, or 3 in place of 0 when a replay had misses. The salt of placeholders is MCPREEL_REDACT_SALT in the environment, unless --redact-salt-env names another variable.",
     error_code(1, "recording: no server was asked for anything"),
     error_code(2, "wrong usage, a configuration that cannot be read, or no cassette in mode none"),
     error_code(3, "replay: something was asked that was not recorded"),
@@ -70,9 +70,24 @@ pub struct Run {
     /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
     #[argh(option, arg_name = "rule")]
     pub redact: Vec<String>,
-    /// redact nothing but what --redact names
+    /// redact nothing but what --redact and --pii-pack name
     #[argh(switch)]
     pub no_default_redactions: bool,
+    /// also redact by the rules of this pack, a TOML file; replay: where the packs are that the cassette names
+    #[argh(option, arg_name = "file")]
+    pub pii_pack: Vec<String>,
+    /// the value of this variable is a secret that must be nowhere, in no spelling
+    #[argh(option, arg_name = "variable")]
+    pub secret_env: Vec<String>,
+    /// so is each line of this file
+    #[argh(option, arg_name = "file")]
+    pub secret_file: Vec<String>,
+    /// the name that the cassette gives to these rules
+    #[argh(option, arg_name = "name")]
+    pub redact_profile: Option<String>,
+    /// the variable with the salt that makes placeholders equal in all recordings
+    #[argh(option, arg_name = "variable")]
+    pub redact_salt_env: Option<String>,
     /// take over from another recording
     #[argh(switch)]
     pub force: bool,
@@ -152,10 +167,22 @@ impl Run {
             ("--pace", &self.pace),
             ("--pace-scale", &self.pace_scale),
             ("--pace-cap-ms", &self.pace_cap_ms),
+            ("--redact-profile", &self.redact_profile),
+            ("--redact-salt-env", &self.redact_salt_env),
         ];
         list.extend(texts.iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?))));
-        let lists =
-            [("--redact", &self.redact), ("--ignore", &self.ignore), ("--ignore-value", &self.ignore_value)];
+        let files = [("--pii-pack", &self.pii_pack), ("--secret-file", &self.secret_file)];
+        for (name, values) in files {
+            // The agent may start servers in another folder.
+            let values = values.iter().map(|file| super::session::absolute(Path::new(file)));
+            list.extend(values.map(|file| format!("{name}={}", file.display())));
+        }
+        let lists = [
+            ("--redact", &self.redact),
+            ("--secret-env", &self.secret_env),
+            ("--ignore", &self.ignore),
+            ("--ignore-value", &self.ignore_value),
+        ];
         for (name, values) in lists {
             list.extend(values.iter().map(|value| format!("{name}={value}")));
         }

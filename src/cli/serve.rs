@@ -10,6 +10,7 @@ use super::append;
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay_over, seconds};
 use super::record::{Setup, around_a_command, check_name};
+use super::redaction::{Redaction, Secrets};
 use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
 use super::upstream::Typed;
@@ -161,6 +162,15 @@ pub struct Serve {
     /// with --pace recorded: no gap is longer than this (default: 5000; 0: no limit)
     #[argh(option, arg_name = "ms")]
     pub pace_cap_ms: Option<u64>,
+    /// where a redaction pack is that the cassette names
+    #[argh(option, arg_name = "file")]
+    pub pii_pack: Vec<String>,
+    /// the value of this variable is a secret that must not be told, neither in errors nor in reports
+    #[argh(option, arg_name = "variable")]
+    pub secret_env: Vec<String>,
+    /// so is each line of this file
+    #[argh(option, arg_name = "file")]
+    pub secret_file: Vec<String>,
     /// append a report, one line of JSON, to this file, or put it into this folder
     #[argh(option, arg_name = "file")]
     pub report: Option<String>,
@@ -248,8 +258,7 @@ impl Serve {
             cassette: path,
             server: append::server(path, self.server.as_deref(), wrapped, transport)?,
             owner,
-            redact: &self.redact,
-            no_default_redactions: self.no_default_redactions,
+            redaction: self.redaction(),
             force: self.force,
             claim_wait: self.claim_wait,
             voice: self.voice(),
@@ -270,6 +279,16 @@ impl Serve {
                 append::run(&setup, &replay, *joined, append::Reached::of(plan, http, wrapped))
             }
             Decision::Replay { .. } => Err(Error::Failed("nothing can be appended".to_owned())),
+        }
+    }
+
+    fn redaction(&self) -> Redaction<'_> {
+        Redaction {
+            own: &self.redact,
+            no_defaults: self.no_default_redactions,
+            packs: &self.pii_pack,
+            secrets: Secrets { env: &self.secret_env, files: &self.secret_file },
+            ..Redaction::default()
         }
     }
 
@@ -310,6 +329,9 @@ impl Serve {
                 require_all_used: self.require_all_used,
                 answer_timeout: self.answer_timeout,
                 report: folder::own_file(self.report.as_deref())?.or_else(|| self.report.clone()),
+                packs: self.pii_pack.clone(),
+                secret_env: self.secret_env.clone(),
+                secret_file: self.secret_file.clone(),
             },
             staging: self.staging(),
             voice: self.voice(),

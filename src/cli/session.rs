@@ -141,13 +141,17 @@ impl Session {
         let doing = match decision {
             Decision::Record(joined) | Decision::Append { joined, .. } => {
                 self.place = Some(joined);
-                if let Err(error) = self.common.staging().check_no_recording(&chosen.to_string()) {
+                let staging = self.common.staging();
+                // Better now than once for each server.
+                let checked = staging.check_no_recording(&chosen.to_string());
+                if let Err(error) = checked.and_then(|()| self.common.redaction().rules()) {
                     let _ = self.leave_place();
                     return Err(error);
                 }
                 if self.appends { append::DOING } else { "recording into" }
             }
             Decision::Replay { .. } => {
+                self.common.redaction().secrets.read(false)?;
                 self.mode = Mode::None;
                 "replaying"
             }
@@ -324,7 +328,8 @@ fn parsed(options: &[String]) -> Result<Use> {
         .map_err(|exit| Error::Usage(exit.output.trim().replace('\n', " ")))
 }
 
-fn absolute(path: &Path) -> PathBuf {
+/// A path that counts in any folder.
+pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 

@@ -14,14 +14,14 @@ use crate::error::{Error, Result};
 const FILE: &str = "mcpreel.toml";
 const PYPROJECT: &str = "pyproject.toml";
 
-/// A table, the options in it, and the commands that it is for.
+/// A table, options in it, and the commands that they are for. A table may stand here more than once.
 struct Table {
     name: &'static str,
     keys: &'static [&'static str],
     commands: &'static [&'static str],
 }
 
-const TABLES: [Table; 4] = [
+const TABLES: [Table; 6] = [
     Table { name: "", keys: &["mode", "claim_wait"], commands: &["use", "run", "begin"] },
     Table {
         name: "match",
@@ -46,7 +46,17 @@ const TABLES: [Table; 4] = [
     Table {
         name: "redact",
         keys: &["redact", "no_default_redactions"],
-        commands: &["use", "run", "record", "serve"],
+        commands: &["use", "run", "record", "redact", "serve"],
+    },
+    Table {
+        name: "redact",
+        keys: &["redact_profile", "redact_salt_env"],
+        commands: &["use", "run", "record", "redact"],
+    },
+    Table {
+        name: "redact",
+        keys: &["pii_pack", "secret_env", "secret_file"],
+        commands: &["use", "run", "record", "serve", "redact"],
     },
     Table {
         name: "serve",
@@ -56,7 +66,7 @@ const TABLES: [Table; 4] = [
 ];
 
 /// Options whose values are files: in a configuration file they are relative to its folder.
-const FILES: [&str; 2] = ["report", "faults"];
+const FILES: [&str; 4] = ["report", "faults", "pii_pack", "secret_file"];
 
 /// What a configuration file says.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -136,8 +146,8 @@ impl Settings {
         }
         for (key, value) in root {
             match TABLES.iter().find(|table| !table.name.is_empty() && table.name == &**key.get_ref()) {
-                Some(table) => reader.table(table, value, &mut list)?,
-                None => reader.entry(top(), key, value, &mut list)?,
+                Some(table) => reader.table(table.name, value, &mut list)?,
+                None => reader.entry("", key, value, &mut list)?,
             }
         }
         list.sort_by_key(|setting| setting.line);
@@ -149,11 +159,6 @@ impl Settings {
 #[cfg(test)]
 pub(super) fn keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     TABLES.iter().flat_map(|table| table.keys.iter().map(|key| (*key, table.commands)))
-}
-
-fn top() -> &'static Table {
-    let [top, ..] = &TABLES;
-    top
 }
 
 struct Reader<'a> {
@@ -171,14 +176,9 @@ impl Reader<'_> {
         format!("line {}", self.number(span))
     }
 
-    fn table(
-        &self,
-        table: &'static Table,
-        value: &Spanned<DeValue<'_>>,
-        list: &mut Vec<Setting>,
-    ) -> Result<()> {
+    fn table(&self, table: &str, value: &Spanned<DeValue<'_>>, list: &mut Vec<Setting>) -> Result<()> {
         let Some(entries) = value.get_ref().as_table() else {
-            let what = format!("[{}] is a table of options", table.name);
+            let what = format!("[{table}] is a table of options");
             return Err(Error::input(self.path, self.line(&value.span()), what));
         };
         entries.iter().try_for_each(|(key, value)| self.entry(table, key, value, list))
@@ -186,21 +186,23 @@ impl Reader<'_> {
 
     fn entry(
         &self,
-        table: &'static Table,
+        table: &str,
         key: &Spanned<std::borrow::Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
         list: &mut Vec<Setting>,
     ) -> Result<()> {
         let name = key.get_ref().replace('-', "_");
         let wrong = |what: String| Error::input(self.path, self.line(&key.span()), what);
-        if !table.keys.contains(&&*name) {
-            let known = table.keys.join(", ");
-            let (of, also) = match table.name {
+        let mut tables = TABLES.iter().filter(|other| other.name == table);
+        let Some(row) = tables.clone().find(|row| row.keys.contains(&&*name)) else {
+            let known =
+                tables.by_ref().flat_map(|row| row.keys.iter().copied()).collect::<Vec<_>>().join(", ");
+            let (of, also) = match table {
                 "" => (String::new(), "; tables are [match], [redact] and [serve]"),
                 name => (format!(" in [{name}]"), ""),
             };
             return Err(wrong(format!("unknown key {:?}{of}; known are {known}{also}", key.get_ref())));
-        }
+        };
         let values = match value.get_ref() {
             DeValue::Boolean(false) => return Ok(()),
             DeValue::Boolean(true) => Vec::new(),
@@ -214,7 +216,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let line = self.number(&key.span());
-        list.push(Setting { option: name.replace('_', "-"), values, commands: table.commands, line });
+        list.push(Setting { option: name.replace('_', "-"), values, commands: row.commands, line });
         Ok(())
     }
 

@@ -51,7 +51,8 @@ fn speaker() -> &'static Sender<Word> {
 }
 
 /// Says one or more whole lines, in order, without waiting for anyone.
-pub(super) fn write(text: String) {
+pub(super) fn write(text: &str) {
+    let text = super::redaction::sayable(text).into_owned();
     if WAITING.load(Ordering::Relaxed) > MOST {
         LEFT_OUT.fetch_add(1, Ordering::Relaxed);
         return;

@@ -10,6 +10,7 @@ use super::append;
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay, replay_over, seconds, server_name};
 use super::record::{Setup, around_a_command, check_name};
+use super::redaction::{Redaction, Secrets};
 use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
 use super::upstream::Typed;
@@ -27,7 +28,7 @@ use crate::replay::player::{Ordering, Repeat};
     name = "use",
     example = "{command_name} --cassette session.cassette.json -- npx -y server-files .",
     example = "{command_name} --cassette session.cassette.json --mode none -- npx -y server-files .",
-    note = "MCPREEL_MODE (or MCP_CASSETTE_MODE) in the environment, or in that of a parent, goes before --mode.",
+    note = "MCPREEL_MODE (or MCP_CASSETTE_MODE) in the environment, or in that of a parent, goes before --mode. The salt of placeholders is MCPREEL_REDACT_SALT in the environment, unless --redact-salt-env names another variable.",
     error_code(2, "wrong usage, or no cassette in mode none"),
     error_code(3, "replay: something was asked that was not recorded, or --require-all-used was not met"),
     error_code(6, "another recording owns the cassette"),
@@ -79,9 +80,24 @@ pub struct Use {
     /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
     #[argh(option, arg_name = "rule")]
     pub redact: Vec<String>,
-    /// redact nothing but what --redact names
+    /// redact nothing but what --redact and --pii-pack name
     #[argh(switch)]
     pub no_default_redactions: bool,
+    /// also redact by the rules of this pack, a TOML file; replay: where the packs are that the cassette names
+    #[argh(option, arg_name = "file")]
+    pub pii_pack: Vec<String>,
+    /// the value of this variable is a secret that must be nowhere, in no spelling
+    #[argh(option, arg_name = "variable")]
+    pub secret_env: Vec<String>,
+    /// so is each line of this file
+    #[argh(option, arg_name = "file")]
+    pub secret_file: Vec<String>,
+    /// the name that the cassette gives to these rules
+    #[argh(option, arg_name = "name")]
+    pub redact_profile: Option<String>,
+    /// the variable with the salt that makes placeholders equal in all recordings
+    #[argh(option, arg_name = "variable")]
+    pub redact_salt_env: Option<String>,
     /// take over from another recording
     #[argh(switch)]
     pub force: bool,
@@ -148,14 +164,25 @@ pub struct Use {
 }
 
 impl Use {
+    /// The options about redaction.
+    pub(super) fn redaction(&self) -> Redaction<'_> {
+        Redaction {
+            own: &self.redact,
+            no_defaults: self.no_default_redactions,
+            packs: &self.pii_pack,
+            secrets: Secrets { env: &self.secret_env, files: &self.secret_file },
+            profile: self.redact_profile.as_deref(),
+            salt_env: self.redact_salt_env.as_deref(),
+        }
+    }
+
     /// How a server is recorded.
     pub(super) fn setup<'a>(&'a self, server: String, owner: Owner, cassette: &'a Path) -> Setup<'a> {
         Setup {
             cassette,
             server,
             owner,
-            redact: &self.redact,
-            no_default_redactions: self.no_default_redactions,
+            redaction: self.redaction(),
             force: self.force,
             claim_wait: self.claim_wait,
             voice: self.voice(),
@@ -181,6 +208,9 @@ impl Use {
             require_all_used: self.require_all_used,
             answer_timeout: self.answer_timeout,
             report: self.report.clone(),
+            packs: self.pii_pack.clone(),
+            secret_env: self.secret_env.clone(),
+            secret_file: self.secret_file.clone(),
         }
     }
 

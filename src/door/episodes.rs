@@ -18,7 +18,7 @@ use crate::cassette::{Cassette, Transport};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::record::writer::{Source, Start};
-use crate::redact::{Manifest, Rules};
+use crate::redact::Rules;
 
 pub use piped::Piped;
 pub use web::Web;
@@ -37,23 +37,11 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place in the recording of a cassette, named as the user did, under the rules that are asked for and all that it
-    /// was recorded with.
-    ///
-    /// # Errors
-    ///
-    /// When one of the rules cannot be understood; the place is given back then.
-    pub fn new(
-        path: &Path,
-        joined: Joined,
-        cassette: &Cassette,
-        defaults: bool,
-        wanted: &[String],
-    ) -> Result<Self> {
+    /// A place in the recording of a cassette, named as the user did, under these rules.
+    #[must_use]
+    pub fn new(path: &Path, joined: Joined, cassette: &Cassette, rules: Rules) -> Self {
         let numbered = highest_number(&cassette.text);
-        let mut place = Self { cassette: path.to_path_buf(), joined: Some(joined), rules: None, numbered };
-        place.rules = Some(Arc::new(rules(cassette, defaults, wanted)?));
-        Ok(place)
+        Self { cassette: path.to_path_buf(), joined: Some(joined), rules: Some(Arc::new(rules)), numbered }
     }
 
     /// How a segment in this place begins.
@@ -125,20 +113,6 @@ fn highest_number(text: &str) -> u32 {
         .filter_map(number)
         .max()
         .unwrap_or(1)
-}
-
-/// The rules for what is appended: those that are asked for, and all that the cassette was recorded with. Literal
-/// secrets and other packs than the bundled one are in no cassette, and have to be given anew.
-fn rules(cassette: &Cassette, defaults: bool, wanted: &[String]) -> Result<Rules> {
-    let manifest = cassette.head.redaction.as_deref().map(serde_json::from_str::<Manifest>);
-    let manifest = manifest.and_then(std::result::Result::ok).unwrap_or_default();
-    let recorded = manifest.rules.iter().filter_map(|rule| match rule.split_once(':') {
-        Some(("key" | "pointer", spelling)) => Some(spelling.to_owned()),
-        // That of a pack.
-        _ => None,
-    });
-    let own: Vec<String> = wanted.iter().cloned().chain(recorded).collect();
-    Rules::new(defaults || !manifest.packs.is_empty(), &own)
 }
 
 /// The name under which what is new goes into a cassette: the one that was given, else the only one that is there, else

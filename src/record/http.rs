@@ -35,7 +35,7 @@ use item::Item;
 
 use super::queue::{Pushed, Queue};
 use super::recorder::{self, Kept, News, Note};
-use super::{Captured, Ending, Outcome, Reason, Sink};
+use super::{Ending, Outcome, Reason, Sink};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::http::client::{self, Lane, Upstream};
@@ -48,8 +48,6 @@ use crate::stdio::{signals, tree};
 const TICK: Duration = Duration::from_millis(200);
 /// When it ends, running requests get so long to come to their own end.
 const GRACE: Duration = Duration::from_millis(150);
-/// A terminal signals a whole group and a supervisor once more; that is not yet impatience.
-const SAME_WISH: Duration = Duration::from_secs(1);
 /// The listener's limit is not ours to set: the server behind has its own, and answers by it.
 const LARGEST_BODY: u64 = 4 << 30;
 
@@ -271,8 +269,7 @@ impl Proxy {
         let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let failed = |error: io::Error| Error::Failed(format!("cannot start recording: {error}"));
-        let written = Arc::new(AtomicU64::new(0));
-        let sink = Box::new(Counted { sink, written: Arc::clone(&written) });
+        let (sink, written) = recorder::Counted::new(sink);
         let recorder = recorder::start(Arc::clone(&queue), sink, Arc::clone(&note), endings, move |news| {
             let _ = tell.send(Event::Recorder(news));
         })
@@ -313,40 +310,6 @@ impl Proxy {
     }
 }
 
-/// Counts what is written, for whoever cannot wait for all of it.
-struct Counted {
-    sink: Box<dyn Sink>,
-    written: Arc<AtomicU64>,
-}
-
-impl Sink for Counted {
-    fn begun(&self) -> Instant {
-        self.sink.begun()
-    }
-
-    fn prepare(&mut self, batch: &[Captured<'_>]) {
-        self.sink.prepare(batch);
-    }
-
-    fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
-        self.sink.append(batch)?;
-        self.written.fetch_add(batch.len() as u64, Ordering::SeqCst);
-        Ok(())
-    }
-
-    fn follow(&mut self, batch: &[Captured<'_>]) {
-        self.sink.follow(batch);
-    }
-
-    fn ending(&mut self, end: &Ending) -> io::Result<()> {
-        self.sink.ending(end)
-    }
-
-    fn open_requests(&self) -> usize {
-        self.sink.open_requests()
-    }
-}
-
 fn wait(news: &Receiver<Event>, shared: &Shared, until: &Until) -> Reason {
     loop {
         match news.recv_timeout(TICK) {
@@ -381,15 +344,16 @@ fn finish(
         match news.recv() {
             Ok(Event::Recorder(News::Done)) | Err(_) => break true,
             // Someone is in a hurry and the disk is not. Signals shortly one after the other are one wish.
-            Ok(Event::Signal(_, at)) if at.saturating_duration_since(begun) > SAME_WISH => break false,
+            Ok(Event::Signal(_, at)) if at.saturating_duration_since(begun) > recorder::SAME_WISH => {
+                break false;
+            }
             Ok(Event::Signal(..) | Event::Recorder(_)) => {}
         }
     };
     let kept = if finished { recorder.join().ok() } else { None };
     let kept = kept.unwrap_or_else(|| {
-        let why = "ended by a second signal before everything was written";
-        shared.note(&format!("recording stopped: {why}"));
-        Kept { captured: written.load(Ordering::SeqCst), failed: Some(why.to_owned()) }
+        shared.note(&format!("recording stopped: {}", recorder::GIVEN_UP));
+        Kept { captured: written.load(Ordering::SeqCst), failed: Some(recorder::GIVEN_UP.to_owned()) }
     });
     let unreachable = shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner).take();
     let unreachable = unreachable.filter(|_| !shared.reached.load(Ordering::SeqCst));

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
@@ -32,6 +34,53 @@ pub enum News {
     Open(usize),
     /// Everything is written; the thread ends.
     Done,
+}
+
+/// A terminal signals a whole group and a supervisor once more; that is not yet impatience.
+pub const SAME_WISH: Duration = Duration::from_secs(1);
+/// Why a recording ends that somebody had no time for.
+pub const GIVEN_UP: &str = "ended by a second signal before everything was written";
+
+/// Counts the messages that are written, for whoever cannot wait for all of it.
+pub(super) struct Counted {
+    sink: Box<dyn Sink>,
+    written: Arc<AtomicU64>,
+}
+
+impl Counted {
+    /// The sink, and where its count is to be seen.
+    pub(super) fn new(sink: Box<dyn Sink>) -> (Box<Self>, Arc<AtomicU64>) {
+        let written = Arc::new(AtomicU64::new(0));
+        (Box::new(Self { sink, written: Arc::clone(&written) }), written)
+    }
+}
+
+impl Sink for Counted {
+    fn begun(&self) -> Instant {
+        self.sink.begun()
+    }
+
+    fn prepare(&mut self, batch: &[Captured<'_>]) {
+        self.sink.prepare(batch);
+    }
+
+    fn append(&mut self, batch: &[Captured<'_>]) -> io::Result<()> {
+        self.sink.append(batch)?;
+        self.written.fetch_add(batch.len() as u64, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn follow(&mut self, batch: &[Captured<'_>]) {
+        self.sink.follow(batch);
+    }
+
+    fn ending(&mut self, end: &Ending) -> io::Result<()> {
+        self.sink.ending(end)
+    }
+
+    fn open_requests(&self) -> usize {
+        self.sink.open_requests()
+    }
 }
 
 struct Recorder {
@@ -184,7 +233,7 @@ fn wait_shortly(noting: JoinHandle<()>) {
         drop(done);
     });
     if waiter.is_ok() {
-        let _ = wait.recv_timeout(std::time::Duration::from_millis(200));
+        let _ = wait.recv_timeout(Duration::from_millis(200));
     }
 }
 
@@ -205,7 +254,6 @@ mod tests {
     use crate::record::queue::Parcel;
     use crate::record::{Exit, From, Reason};
     use std::sync::Mutex;
-    use std::time::Instant;
 
     #[derive(Default)]
     struct Script {
@@ -285,6 +333,19 @@ mod tests {
         );
         assert!(notes.is_empty());
         assert_eq!(news.last(), Some(&News::Done));
+    }
+
+    #[test]
+    fn whoever_cannot_wait_is_told_how_much_is_written() {
+        let (mut sink, written) = Counted::new(Box::new(Script { fail_after: 3, ..Script::default() }));
+        let message = || Captured { line: b"{}", from: From::Client, torn: false, at: Duration::ZERO };
+        for (count, succeeds, total) in [(2, true, 2), (1, true, 3), (1, false, 3)] {
+            let batch: Vec<Captured<'_>> = (0..count).map(|_| message()).collect();
+            sink.prepare(&batch);
+            assert_eq!(sink.append(&batch).is_ok(), succeeds);
+            assert_eq!(written.load(Ordering::SeqCst), total);
+        }
+        assert_eq!(sink.open_requests(), 3);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ pub struct Ready {
 pub fn ready() -> Result<Ready> {
     let (events, news) = crossbeam_channel::unbounded();
     let signalled = events.clone();
-    let caught = signals::watch(move |signal| report(&signalled, Event::Signal(signal)))
+    let caught = signals::watch(move |signal| report(&signalled, Event::Signal(signal, Instant::now())))
         .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
     Ok(Ready { events, news, caught })
 }
@@ -64,7 +65,7 @@ pub struct Stopper(Sender<Event>);
 impl Stopper {
     /// Ends it as a signal of that number would.
     pub fn signal(&self, signal: i32) {
-        report(&self.0, Event::Signal(signal));
+        report(&self.0, Event::Signal(signal, Instant::now()));
     }
 }
 
@@ -142,7 +143,8 @@ enum Event {
     OutputBroke,
     ErrorsEnded,
     Gone(Gone),
-    Signal(i32),
+    /// With the moment it came at.
+    Signal(i32, Instant),
     Ended(Ended),
     Recorder(News),
 }
@@ -189,6 +191,9 @@ struct Session {
     seen_passed: (u64, Instant),
     /// So many bytes have to reach the client: what the server had written when it ended.
     owed: u64,
+    /// Messages that are written.
+    written: Arc<AtomicU64>,
+    note: Note,
 }
 
 type Parts = (Session, thread::JoinHandle<Kept>, Sender<Ending>);
@@ -218,7 +223,8 @@ impl Session {
         let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let told = events.clone();
-        let recorder = recorder::start(Arc::clone(&queue), sink, note, endings, move |news| {
+        let (sink, written) = recorder::Counted::new(sink);
+        let recorder = recorder::start(Arc::clone(&queue), sink, Arc::clone(&note), endings, move |news| {
             report(&told, Event::Recorder(news));
         })?;
         let session = Self {
@@ -239,6 +245,8 @@ impl Session {
             obeyed: false,
             seen_passed: (0, Instant::now()),
             owed: 0,
+            written,
+            note,
         };
         let (way, queue, ended) =
             (Arc::clone(&session.to_client), Arc::clone(&session.queue), tell(|| Event::OutputEnded));
@@ -308,7 +316,7 @@ impl Session {
                 self.because(Reason::OutputClosed);
                 self.stop_soon();
             }
-            Event::Signal(signal) => {
+            Event::Signal(signal, _) => {
                 self.owed = 0;
                 self.signal.get_or_insert(signal);
                 self.unreported = false;
@@ -422,22 +430,28 @@ impl Session {
         let _ = endings.try_send(ending.clone());
         self.queue.close();
 
+        let begun = Instant::now();
         let mut signal = self.signal;
         let mut unreported = self.unreported;
         let written = loop {
             match news.recv() {
                 Ok(Event::Recorder(News::Done)) | Err(_) => break true,
-                Ok(Event::Signal(_)) if unreported => unreported = false,
-                // Someone is in a hurry and the disk is not.
-                Ok(Event::Signal(_)) if signal.is_some() => break false,
-                Ok(Event::Signal(number)) => signal = Some(number),
+                Ok(Event::Signal(..)) if unreported => unreported = false,
+                Ok(Event::Signal(number, _)) if signal.is_none() => signal = Some(number),
+                // Someone is in a hurry and the disk is not. Signals shortly one after the other are one wish.
+                Ok(Event::Signal(_, at)) if at.saturating_duration_since(begun) > recorder::SAME_WISH => {
+                    break false;
+                }
                 Ok(_) => {}
             }
         };
         let kept = if written { recorder.join().ok() } else { None };
-        let kept = kept.unwrap_or_else(|| Kept {
-            captured: 0,
-            failed: Some("ended by a second signal before everything was written".to_owned()),
+        let kept = kept.unwrap_or_else(|| {
+            (self.note)(&format!("recording stopped: {}", recorder::GIVEN_UP));
+            Kept {
+                captured: self.written.load(Ordering::SeqCst),
+                failed: Some(recorder::GIVEN_UP.to_owned()),
+            }
         });
         Outcome::new(&ending, signal, kept.failed, kept.captured)
     }

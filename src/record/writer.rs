@@ -18,7 +18,7 @@ use crate::cassette::record::push_millis;
 use crate::cassette::segments::{Claim, SegmentHead};
 use crate::cassette::{Head, Process, Server, Transport, clock, journal};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
-use crate::jsonrpc::scan::{Members, elements};
+use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::{pretty, string};
 use crate::mcp;
 use crate::redact::{Redactor, Rules, Side};
@@ -239,36 +239,10 @@ impl Writer {
         if http.is_empty() {
             return Vec::new();
         }
-        let (http, mut rules) = self.redact_fields(http, side);
-        let redacted = self.redactor.redact(&http, side);
+        let redacted = self.redactor.redact_facts(http, side);
         self.lines.push_str(",\"http\":");
-        self.lines.push_str(redacted.as_ref().map_or(&*http, |redacted| &redacted.text));
-        rules.extend(redacted.into_iter().flat_map(|redacted| redacted.rules));
-        rules
-    }
-
-    /// The facts with values replaced in the values of header fields, which have a grammar of their own: parameters
-    /// (`name="value"`) and URLs.
-    fn redact_fields<'a>(&mut self, http: &'a str, side: Side) -> (Cow<'a, str>, Vec<String>) {
-        let (mut out, mut done, mut rules) = (String::new(), 0, Vec::new());
-        let mut members = Members::of(http, 0);
-        while let Some(Ok(Some((_, value)))) = members.as_mut().map(Members::next) {
-            let literal = value.of(http);
-            if !literal.starts_with('"') {
-                continue;
-            }
-            let field = string::decode(literal);
-            let Some(redacted) = self.redactor.redact_plain(&field, side) else { continue };
-            out.push_str(http.get(done..value.start).unwrap_or_default());
-            out.push_str(&string::encode(&redacted.text));
-            done = value.end;
-            rules.extend(redacted.rules);
-        }
-        if done == 0 {
-            return (Cow::Borrowed(http), rules);
-        }
-        out.push_str(http.get(done..).unwrap_or_default());
-        (Cow::Owned(out), rules)
+        self.lines.push_str(redacted.as_ref().map_or(http, |redacted| &redacted.text));
+        redacted.map_or_else(Vec::new, |redacted| redacted.rules)
     }
 
     fn push_rules(&mut self, rules: &[String]) {

@@ -66,6 +66,46 @@ pub(super) fn texts(text: &str) -> Vec<(Span, String)> {
     found
 }
 
+/// Whether percent-encoded text may stand in these bytes.
+pub(super) fn may_hold_percent(bytes: &[u8]) -> bool {
+    memchr::memchr_iter(b'%', bytes).any(|at| escaped(bytes, at).is_some())
+}
+
+/// The byte that a percent sign and two digits stand for.
+fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
+    let digits = bytes.get(at + 1..at + 3).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// The percent-encoded stretches of a text, as they stand in URLs in the middle of prose: where each stands, and what it
+/// says.
+pub(super) fn percent_texts(text: &str) -> Vec<(Span, String)> {
+    let bytes = text.as_bytes();
+    let part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~%+".contains(byte);
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(offset) = bytes.get(from..).and_then(|rest| memchr::memchr(b'%', rest)) {
+        let at = from + offset;
+        let front =
+            bytes.get(from..at).unwrap_or_default().iter().rev().take_while(|byte| part(byte)).count();
+        let behind = bytes.get(at..).unwrap_or_default().iter().take_while(|byte| part(byte)).count();
+        let span = Span::new(at - front, at + behind);
+        from = span.end.max(at + 1);
+        let stretch = span.of(text).as_bytes();
+        let (mut decoded, mut at, mut any) = (Vec::with_capacity(stretch.len()), 0, false);
+        while let Some(byte) = stretch.get(at) {
+            let byte_there = escaped(stretch, at).filter(|_| *byte == b'%');
+            any |= byte_there.is_some();
+            decoded.push(byte_there.unwrap_or(*byte));
+            at += if byte_there.is_some() { 3 } else { 1 };
+        }
+        if let Some(decoded) = any.then(|| String::from_utf8(decoded).ok()).flatten() {
+            found.push((span, decoded));
+        }
+    }
+    found
+}
+
 /// The next stretch that is long enough.
 fn next(bytes: &[u8], from: usize) -> Option<Span> {
     // Whatever is long enough covers a whole window, and of words few do.

@@ -11,8 +11,8 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Lexer, Span, Token};
 
-/// Shorter values stand in every other word.
-const SHORTEST: usize = 4;
+/// The fewest characters of a known secret: shorter ones stand in every other word.
+pub const SHORTEST: usize = 4;
 
 /// What may stand between two characters and is not seen: terminal escapes, zero-width and soft characters, bare or
 /// escaped for JSON.
@@ -74,12 +74,10 @@ impl Known {
         self.values.is_empty()
     }
 
-    /// Where the values stand in a line, in order, and the value; a span is that of a number when it is in one.
-    /// Spans do not overlap.
-    pub(super) fn find(&self, text: &str) -> Vec<(Span, String)> {
+    /// Where the values stand in a line or any other bytes, in order, and the value. Spans do not overlap.
+    pub(super) fn find(&self, bytes: &[u8]) -> Vec<(Span, String)> {
         let mut found: Vec<(Span, String)> = Vec::new();
         for spellings in &self.values {
-            let bytes = text.as_bytes();
             for matched in spellings.text.find_iter(bytes) {
                 let start = escape_start(bytes, matched.start());
                 found.push((Span::new(start, matched.end()), spellings.value.clone()));
@@ -111,7 +109,7 @@ impl Known {
         if self.values.is_empty() {
             return None;
         }
-        let found = self.find(text);
+        let found = self.find(text.as_bytes());
         if found.is_empty() {
             return None;
         }

@@ -67,7 +67,8 @@ impl<'a> Look<'a> {
         // Where the filter of names was asked, it said no for escapes too.
         self.rules.may_match(text, !self.rules.prefilter().sees_escapes())
             || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
-            || (!self.rules.is_empty() && encoded::may_hold_text(text.as_bytes()))
+            || (!self.rules.is_empty()
+                && (encoded::may_hold_text(text.as_bytes()) || encoded::may_hold_percent(text.as_bytes())))
     }
 
     /// What has to be replaced in a message.
@@ -141,7 +142,9 @@ impl<'a> Look<'a> {
             }
         }
         if scope == Scope::All && level < nested::DEEPEST && !self.rules.is_empty() {
-            for (span, decoded) in encoded::texts(text) {
+            // Where the text is a URL or a form as a whole, its fields were decoded already.
+            let percent = structure.map_or_else(Vec::new, |_| encoded::percent_texts(text));
+            for (span, decoded) in encoded::texts(text).into_iter().chain(percent) {
                 let inner = Look { placeholders: false, ..*self };
                 let mut hits = nested::open(&inner, &decoded, level + 1, path, scope).hits;
                 hits.retain(|hit| !hit.stays);

@@ -28,6 +28,18 @@ pub struct Manifest {
     pub other: serde_json::Map<String, serde_json::Value>,
 }
 
+impl Manifest {
+    /// The rules by key and pointer, spelt as `--redact` takes them.
+    #[must_use]
+    pub fn own(&self) -> Vec<String> {
+        let spelling = |rule: &String| match rule.split_once(':') {
+            Some(("key" | "pointer", rest)) => Some(rest.to_owned()),
+            _ => None,
+        };
+        self.rules.iter().filter_map(spelling).collect()
+    }
+}
+
 /// A text pack by name and content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pack {
@@ -48,6 +60,7 @@ mod tests {
         let text = r#"{"profile":"strict","rules":["key:*token*"],"packs":[{"id":"team","sha256":"ab"}],"salt":"env","counts":{"a":1,"b":2},"later":{"x":[1]}}"#;
         let manifest: Manifest = serde_json::from_str(text).unwrap();
         assert_eq!(manifest.other.len(), 1);
+        assert_eq!(manifest.own(), ["*token*"]);
         assert_eq!(serde_json::to_string(&manifest).unwrap(), text);
     }
 }

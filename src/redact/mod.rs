@@ -36,11 +36,12 @@ mod validate;
 mod walk;
 
 pub use document::{Encoding, Hit};
+pub use known::SHORTEST;
 pub use manifest::{Manifest, Pack};
 pub use pack::TextPack;
 pub use placeholder::{Numbers, is_placeholder};
 pub use redactor::{Redacted, Redactor, Side};
-pub use rules::{Options, Rules};
+pub use rules::{KNOWN, Options, Rules};
 pub use treatments::{ANY, Treatments, fit};
 
 #[cfg(test)]

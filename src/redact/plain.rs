@@ -50,8 +50,9 @@ impl Rules {
         if is_url(argument) { self.redact_url(argument) } else { self.redact_plain(argument).into_owned() }
     }
 
-    /// Without known secrets.
-    fn without_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// A text without the known secrets, with placeholders that have no number; a JSON text stays one.
+    #[must_use]
+    pub fn without_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.known().replace(text, &mut |_| PLAIN.to_owned()) {
             Some((text, _)) => Cow::Owned(text),
             None => Cow::Borrowed(text),

@@ -198,7 +198,20 @@ fn value_behind(text: &str, name: &Named, at: usize) -> Option<Span> {
         }
     }
     let value = text.get(start..start + length)?.trim_end();
+    let value = value.get(..closing(text, name, value).unwrap_or(value.len()))?;
     (!is_harmless(value) || is_placeholder(value)).then(|| Span::new(start, start + value.len()))
+}
+
+/// Where the `>` stands that closes what the name stands in, as in `<https://h/?token=x>.`: it is no part of the value.
+fn closing(text: &str, name: &Named, value: &str) -> Option<usize> {
+    /// Looking no further keeps long texts linear.
+    const LONGEST: usize = 512;
+    let at = value.rfind('>')?;
+    let behind = value.get(at + 1..)?;
+    let front = text.as_bytes().get(name.span.start.saturating_sub(LONGEST)..name.span.start)?;
+    let opens =
+        front.iter().rev().take_while(|byte| !byte.is_ascii_whitespace()).find(|byte| b"<>".contains(byte));
+    (opens == Some(&b'<') && behind.bytes().all(|byte| byte.is_ascii_punctuation())).then_some(at)
 }
 
 /// Where a quoted value ends: at the next quote that is escaped no deeper, or with the text when that was cut off.

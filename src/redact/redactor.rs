@@ -1,5 +1,6 @@
 //! Redaction of what one process says, in order.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use super::look::Look;
 use super::placeholder::{Numbers, PLAIN};
 use super::rules::{KNOWN_SECRET, Rules};
 use crate::jsonrpc::edit::Edits;
-use crate::jsonrpc::scan::value_end;
+use crate::jsonrpc::scan::{Members, Span, value_end};
+use crate::jsonrpc::string;
 
 /// The private character that stands for the stray byte 0 while a line that is not UTF-8 is looked through.
 const STRAY: u32 = 0x0010_ff00;
@@ -65,19 +67,66 @@ impl Redactor {
     /// Redacts one message; `None` when nothing has to change. Text that is not JSON is free text.
     pub fn redact(&mut self, text: &str, side: Side) -> Option<Redacted> {
         self.without_known(text, |redactor, text| {
-            if !text.trim_ascii_start().starts_with(['{', '[', '"']) {
-                return redactor.plain(text, side);
-            }
-            if !redactor.look(side).message(text) {
-                return None;
-            }
-            let hits = redactor.hits(text, side, true);
-            if hits.is_empty() && !is_json(text) {
-                redactor.plain(text, side)
-            } else {
-                redactor.replace(text, &hits)
-            }
+            let hits = redactor.find(text, side);
+            redactor.replace(text, &hits)
         })
+    }
+
+    /// What [`Redactor::redact`] would replace, known secrets left out, in order. Learns from it as that does.
+    pub fn find(&mut self, text: &str, side: Side) -> Vec<Hit> {
+        if !text.trim_ascii_start().starts_with(['{', '[', '"']) {
+            return self.hits(text, side, false);
+        }
+        if !self.look(side).message(text) {
+            return Vec::new();
+        }
+        let hits = self.hits(text, side, true);
+        if hits.is_empty() && !is_json(text) { self.hits(text, side, false) } else { hits }
+    }
+
+    /// The same for [`Redactor::redact_plain`].
+    pub fn find_plain(&mut self, text: &str, side: Side) -> Vec<Hit> {
+        self.hits(text, side, false)
+    }
+
+    /// Redacts the HTTP facts of a message, a JSON object; `None` when nothing has to change. The values of header
+    /// fields have a grammar of their own: parameters (`name="value"`) and URLs.
+    pub fn redact_facts(&mut self, http: &str, side: Side) -> Option<Redacted> {
+        let mut rules = BTreeSet::new();
+        let mut edits = Edits::new();
+        for (_, value) in fields(http) {
+            if let Some(redacted) = self.redact_plain(&string::decode(value.of(http)), side) {
+                edits.replace(value, string::encode(&redacted.text));
+                rules.extend(redacted.rules);
+            }
+        }
+        let fields = if edits.is_empty() { Cow::Borrowed(http) } else { Cow::Owned(edits.apply(http)) };
+        let whole = self.redact(&fields, side);
+        if whole.is_none() && edits.is_empty() {
+            return None;
+        }
+        let text = match whole {
+            Some(whole) => {
+                rules.extend(whole.rules);
+                whole.text
+            }
+            None => fields.into_owned(),
+        };
+        Some(Redacted { text, rules: rules.into_iter().collect() })
+    }
+
+    /// What [`Redactor::redact_facts`] would replace: JSON pointers into the facts, and the numbers of the rules.
+    pub fn find_facts(&mut self, http: &str, side: Side) -> Vec<(String, usize)> {
+        let mut found: Vec<(String, usize)> = Vec::new();
+        for (name, value) in fields(http) {
+            let hits = self.find_plain(&string::decode(value.of(http)), side);
+            let name = string::decode(name.of(http)).replace('~', "~0").replace('/', "~1");
+            found.extend(hits.into_iter().map(|hit| (format!("/{name}"), hit.rule)));
+        }
+        found.extend(self.find(http, side).into_iter().map(|hit| (hit.path, hit.rule)));
+        found.sort();
+        found.dedup();
+        found
     }
 
     /// Redacts free text, such as a line of a log; `None` when nothing has to change. As [`Rules::redact_plain`],
@@ -184,6 +233,18 @@ impl Redactor {
         let rules = ids.into_iter().map(str::to_owned).collect();
         Some(Redacted { text: edits.apply(text), rules })
     }
+}
+
+/// The text members of an object: name and value.
+fn fields(object: &str) -> Vec<(Span, Span)> {
+    let mut list = Vec::new();
+    let mut members = Members::of(object, 0);
+    while let Some(Ok(Some((name, value)))) = members.as_mut().map(Members::next) {
+        if value.of(object).starts_with('"') {
+            list.push((name, value));
+        }
+    }
+    list
 }
 
 fn is_json(text: &str) -> bool {

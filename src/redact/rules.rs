@@ -64,7 +64,7 @@ struct Rule {
 }
 
 /// The id of the rule that known secrets go by; it says nothing of how many there are.
-const KNOWN: &str = "known";
+pub const KNOWN: &str = "known";
 
 /// What a hit of [`KNOWN`] has for a rule.
 pub(super) const KNOWN_SECRET: usize = usize::MAX - 1;
@@ -251,6 +251,20 @@ impl Rules {
         rules.salted = manifest.salt.is_some();
         rules.profile.clone_from(&manifest.profile);
         Ok(rules)
+    }
+
+    /// The same rules, and the known secrets of other ones.
+    #[must_use]
+    pub fn with_secrets_of(mut self, other: &Self) -> Self {
+        self.known = other.known.clone();
+        self.with_known |= !self.known.is_empty();
+        self
+    }
+
+    /// Where known secrets stand in bytes of any kind, in any spelling, in order.
+    #[must_use]
+    pub fn find_known(&self, bytes: &[u8]) -> Vec<Span> {
+        self.known.find(bytes).into_iter().map(|(span, _)| span).collect()
     }
 
     /// The same for comparing: of the rules over text only those with these ids, which changed what clients said.

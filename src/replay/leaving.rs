@@ -89,6 +89,9 @@ impl Player {
     /// Sends a finished answer, or keeps it until its batch is complete.
     pub(super) fn answer(&mut self, to: To, part: Part, text: String) {
         let To { session, batch, carrier } = to;
+        // What is made here may tell of what the client sent.
+        let text =
+            if part == Part::Made { self.rules.redaction().without_known(&text).into_owned() } else { text };
         let Some(live) = self.sessions.get_mut(session) else { return };
         let Some(number) = batch else {
             let carrier = Some(carrier);

@@ -10,10 +10,15 @@ impl Bench {
     /// Records a handshake and `count` tool calls, with messages of about `size` bytes. Above 64 MiB mcpreel makes a
     /// journal of it.
     pub(crate) fn recorded(&self, name: &str, count: usize, size: usize) -> PathBuf {
+        self.recorded_of(name, calls(count, size), (count, size))
+    }
+
+    /// The same with these calls.
+    pub(crate) fn recorded_of(&self, name: &str, calls: Vec<u8>, (count, size): (usize, usize)) -> PathBuf {
         let path = self.path(name);
         let mut peer = self.recorder(&path, &[], &["answer", &size.to_string()]);
         peer.greet();
-        let sending = peer.send_along(calls(count, size));
+        let sending = peer.send_along(calls);
         peer.lines(count);
         peer.sent(sending);
         peer.end();

@@ -133,6 +133,12 @@ impl Peer {
     }
 }
 
+/// The same with an argument that is redacted.
+pub(crate) fn calls_with_secrets(count: usize, size: usize) -> Vec<u8> {
+    let text = String::from_utf8(calls(count, size)).expect("text");
+    text.replace(r#""limit":10"#, r#""api_key":"k1""#).into_bytes()
+}
+
 /// The tool calls with the ids from 1 to `count`, each about `size` bytes and unlike the others.
 pub(crate) fn calls(count: usize, size: usize) -> Vec<u8> {
     let mut text = String::with_capacity(count * (size + 32));

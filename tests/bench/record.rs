@@ -1,5 +1,6 @@
 //! What recording costs: delay, throughput, and the end.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -55,8 +56,8 @@ fn ping_pong(mut peer: Peer, message: &[u8]) -> (f64, f64) {
 fn throughput(bench: &Bench, table: &mut Table) {
     table.part("recording: what a client can send (MB/s)");
     for (name, size, total) in [("200 B", 200, 100_000_000), ("100 KB", 100_000, 400_000_000)] {
-        let bytes = lines(size, total, false);
-        let secrets = lines(size, total, true);
+        let bytes = lines(size, total, push_prose);
+        let secrets = lines(size, total, push_secret);
         let (mut cat, mut bare, mut own) = (Sample::default(), Sample::default(), Sample::default());
         let (mut plain, mut secret) = (Sample::default(), Sample::default());
         for _ in 0..5 {
@@ -78,24 +79,56 @@ fn throughput(bench: &Bench, table: &mut Table) {
         table.row(&format!("lines of {name}, without redaction"), "MB/s", &plain, Some(("record", &own)));
         table.row(&format!("lines of {name}, a secret in each"), "MB/s", &secret, Some(("record", &own)));
     }
+    let bytes = lines(10_000, 200_000_000, push_rows);
+    let (mut own, mut plain) = (Sample::default(), Sample::default());
+    for _ in 0..5 {
+        for (options, sample) in [(&["--no-default-redactions"][..], &mut plain), (&[], &mut own)] {
+            let cassette = bench.path("stream.jsonl");
+            sample.push(sent(bench.recorder(&cassette, options, &["drain"]), &bytes));
+            let _ = std::fs::remove_file(cassette);
+        }
+    }
+    table.row("lines of 10 KB, JSON in their text, without redaction", "MB/s", &plain, None);
+    table.row("lines of 10 KB, JSON in their text, record", "MB/s", &own, Some(("without", &plain)));
 }
 
-/// Notifications of about `size` bytes.
-fn lines(size: usize, total: usize, secret: bool) -> Vec<u8> {
-    let mut line =
-        String::from(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","#);
-    if secret {
-        line.push_str(r#""password":"open sesame","#);
-    }
-    line.push_str(r#""data":""#);
+/// Notifications of about `size` bytes, whose text is what `push` makes.
+fn lines(size: usize, total: usize, push: fn(&mut String, usize)) -> Vec<u8> {
+    let mut line = String::from(
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":""#,
+    );
     let free = size - line.len() - 4;
-    push_prose(&mut line, free);
+    push(&mut line, free);
     line.push_str("\"}}\n");
     let mut bytes = Vec::with_capacity(total + size);
     while bytes.len() < total {
         bytes.extend_from_slice(line.as_bytes());
     }
     bytes
+}
+
+/// Prose, and a member beside it that holds a secret.
+fn push_secret(line: &mut String, length: usize) {
+    const BESIDE: &str = r#"","password":"open sesame"#;
+    push_prose(line, length - BESIDE.len());
+    line.push_str(BESIDE);
+}
+
+/// Rows of JSON inside a JSON string: most tools answer so.
+fn push_rows(line: &mut String, length: usize) {
+    let start = line.len();
+    line.push('[');
+    let mut row = 0;
+    while line.len() - start + 120 < length {
+        let comma = if row == 0 { "" } else { "," };
+        let _ = write!(
+            line,
+            r#"{comma}{{\"id\":{row},\"name\":\"row {row}\",\"size\":{},\"kind\":\"file\",\"open\":true}}"#,
+            row * 37
+        );
+        row += 1;
+    }
+    line.push(']');
 }
 
 /// Until the server has it all and the program is gone.

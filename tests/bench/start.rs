@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::Bench;
 use crate::cassettes::megabytes;
-use crate::client::Peer;
+use crate::client::{Peer, calls_with_secrets};
 use crate::table::{Sample, Table, millis};
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) {
@@ -35,6 +35,9 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) {
         let document = bench.converted(&journal, &format!("document-{size}.json"), "cassette");
         row(bench, table, &format!("messages of {name}, document"), &document);
     }
+    let (count, size) = (50_000, 1000);
+    let redacted = bench.recorded_of("redacted.json", calls_with_secrets(count, size), (count, size));
+    row(bench, table, "messages of 1 KB, every request redacted", &redacted);
 }
 
 fn row(bench: &Bench, table: &mut Table, what: &str, cassette: &Path) {
