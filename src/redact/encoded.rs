@@ -66,11 +66,6 @@ pub(super) fn texts(text: &str) -> Vec<(Span, String)> {
     found
 }
 
-/// Whether percent-encoded text may stand in these bytes.
-pub(super) fn may_hold_percent(bytes: &[u8]) -> bool {
-    memchr::memchr_iter(b'%', bytes).any(|at| escaped(bytes, at).is_some())
-}
-
 /// The byte that a percent sign and two digits stand for.
 fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
     let digits = bytes.get(at + 1..at + 3).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;

@@ -67,8 +67,7 @@ impl<'a> Look<'a> {
         // Where the filter of names was asked, it said no for escapes too.
         self.rules.may_match(text, !self.rules.prefilter().sees_escapes())
             || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
-            || (!self.rules.is_empty()
-                && (encoded::may_hold_text(text.as_bytes()) || encoded::may_hold_percent(text.as_bytes())))
+            || (!self.rules.is_empty() && encoded::may_hold_text(text.as_bytes()))
     }
 
     /// What has to be replaced in a message.
