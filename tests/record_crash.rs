@@ -213,12 +213,17 @@ fn a_torn_or_damaged_line_costs_that_line_only() {
     assert_ne!(text, damaged);
     std::fs::write(&segment, &damaged[..damaged.len() - 5]).unwrap();
 
-    let said = sandbox.mcpreel(["recover", "c.json"]).run().expect(0).stderr();
+    let said = sandbox.mcpreel(["recover", "c.json"]).run().expect(1).stderr();
     assert_eq!(
         messages(&sandbox.path.join("c.json")),
         ["c {\"a\":1}", "s {\"a\":1}", "c {\"a\":2}", "c {\"a\":3}"]
     );
-    assert!(said.contains("killed"), "{said}");
+    // The torn line is what a kill leaves; the damaged one is not.
+    assert!(
+        said.contains("killed") && said.contains(": line 5 could not be read and was left out"),
+        "{said}"
+    );
+    assert_eq!(sandbox.of_cassette("c.json"), ["c.json", "c.json.partial.1"]);
 }
 
 #[test]

@@ -155,3 +155,68 @@ fn a_device_or_a_pipe_is_no_cassette() {
         );
     }
 }
+
+/// The only segment in a recording folder.
+fn segment_in(folder: &std::path::Path) -> std::path::PathBuf {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    names.into_iter().find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap()
+}
+
+#[test]
+fn recover_keeps_all_that_can_be_read_and_the_damaged_folder() {
+    // What stands in place of a line, by its index; what is left of the two messages; what is said.
+    let (asked, answered) = (format!("c {CALL}"), format!("s {ANSWER}"));
+    let nuls = "\0".repeat(64);
+    let headless = "its head is lost, so that only its file name says that the server is s";
+    for (at, line, kept, said) in [
+        (0, Some("garbage"), vec![&asked, &answered], "line 1 could not be read and was left out"),
+        (0, Some("garbage"), vec![&asked, &answered], headless),
+        (0, None, vec![&asked, &answered], headless),
+        (1, Some("garbage"), vec![&answered], "line 2 could not be read and was left out"),
+        (2, Some(nuls.as_str()), vec![&asked], "line 3 could not be read and was left out"),
+        // After a loss of power: zeros up to the end.
+        (4, Some(nuls.as_str()), vec![&asked, &answered], "line 5 could not be read and was left out"),
+    ] {
+        for set_aside in [false, true] {
+            let sandbox = Sandbox::new();
+            finished(&sandbox);
+            let segment = segment_in(&sandbox.path.join("c.json.partial"));
+            let text = std::fs::read_to_string(&segment).unwrap();
+            let mut lines: Vec<&str> = text.lines().collect();
+            match line {
+                Some(line) if at == lines.len() => lines.push(line),
+                Some(line) => lines[at] = line,
+                None => drop(lines.remove(at)),
+            }
+            let end = if at == 4 { "" } else { "\n" };
+            let damaged = lines.join("\n") + end;
+            std::fs::write(&segment, &damaged).unwrap();
+            if set_aside {
+                std::fs::remove_file(sandbox.path.join("c.json.partial/session.json")).unwrap();
+                let (from, to) = ("c.json.partial", "c.json.partial.1");
+                std::fs::rename(sandbox.path.join(from), sandbox.path.join(to)).unwrap();
+            }
+            let told = sandbox.mcpreel(["recover", "c.json"]).run().expect(1).stderr();
+            let name = segment.file_name().unwrap().to_str().unwrap();
+            assert!(told.contains(&format!("segment {name}: ")) && told.contains(said), "{told}");
+            assert!(told.contains("c.json holds what could be read; the rest is in "), "{told}");
+            assert_eq!(messages(&sandbox.path.join("c.json")).iter().collect::<Vec<_>>(), kept, "{told}");
+            assert!(sandbox.read("c.json").contains("\"s\""), "the server's name");
+            assert_eq!(sandbox.of_cassette("c.json"), ["c.json", "c.json.partial.1"]);
+            let left = segment_in(&sandbox.path.join("c.json.partial.1"));
+            assert_eq!(std::fs::read_to_string(left).unwrap(), damaged);
+        }
+    }
+}
+
+#[test]
+fn a_recording_of_which_nothing_can_be_read_is_kept() {
+    for rest in ["garbage\n", "garbage", "\0\0\0\0"] {
+        let sandbox = Sandbox::new();
+        finished(&sandbox);
+        std::fs::write(segment_in(&sandbox.path.join("c.json.partial")), rest).unwrap();
+        let told = sandbox.mcpreel(["recover", "c.json"]).run().expect(1).stderr();
+        assert!(told.contains("c.json could not be made: nothing could be read; the rest is in "), "{told}");
+        assert_eq!(sandbox.of_cassette("c.json"), ["c.json.partial.1"]);
+    }
+}

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::clock;
 use super::document::fields;
-use super::head::{Head, Process, object, read_process};
+use super::head::{Head, Process, Server, Transport, object, read_process};
 use super::model::{Cassette, Timing, check_format, fault};
 use super::record::{Defaults, Fault, Names, Record, push_millis, share};
+use super::segments::SegmentInfo;
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
@@ -16,18 +18,73 @@ const UNTIMED: u64 = u64::MAX;
 
 /// Reads a journal, or several one after the other.
 pub fn read(path: &Path, text: String) -> Result<Cassette> {
-    read_lines(path, text, false)
+    Ok(read_lines(path, text, None)?.cassette)
 }
 
-/// Reads a segment as far as it can be read: a damaged line costs that line, never the recording.
-pub fn salvage(path: &Path) -> Result<Cassette> {
+/// What could be read of a segment.
+#[derive(Debug, Default)]
+pub struct Salvaged {
+    /// Its records.
+    pub cassette: Cassette,
+    /// What could not be read, in words; a last line that a killed recorder left torn is none of it.
+    pub damage: Option<String>,
+}
+
+/// Reads a segment as far as it can be read: a damaged line costs that line, never the recording. Without a readable
+/// head it is the recording that its file name tells of.
+pub fn salvage(segment: &SegmentInfo) -> Result<Salvaged> {
+    let path = &segment.path;
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
+    // Cut short between two bytes of a letter, the last line is torn like any other.
+    let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |at| at + 1);
+    let lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').zip(1..);
+    let odd: Vec<usize> =
+        lines.filter(|(line, _)| std::str::from_utf8(line).is_err()).map(|(_, number)| number).collect();
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    read_lines(path, text, true)
+    let mut read = read_lines(path, text, Some(segment))?;
+    if read.cassette.head.recorded_at.is_empty() {
+        // It was written to last when its last record was.
+        let written = std::fs::metadata(path).and_then(|found| found.modified());
+        let written = written.ok().and_then(|at| clock::parse(&clock::micros(at))).unwrap_or(0);
+        let length = read.cassette.records.last().map_or(0, |record| record.at);
+        let began = written.saturating_sub_unsigned(length).max(0);
+        read.cassette.head.recorded_at = clock::from_micros(began, true);
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut damage = read.damage;
+    if !odd.is_empty() {
+        damage.push(format!("{} not UTF-8 and kept as far as legible", numbered(&odd, "is", "are")));
+    }
+    let damage = (!damage.is_empty()).then(|| format!("segment {name}: {}", damage.join("; ")));
+    Ok(Salvaged { cassette: read.cassette, damage })
 }
 
-fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
+/// `line 4 is`, `3 lines are (2, 3, 9)`; the numbers of the first ten.
+fn numbered(lines: &[usize], one: &str, many: &str) -> String {
+    if let [line] = lines {
+        return format!("line {line} {one}");
+    }
+    let first: Vec<String> = lines.iter().take(10).map(usize::to_string).collect();
+    let more = if lines.len() > first.len() { ", ..." } else { "" };
+    format!("{} lines ({}{more}) {many}", lines.len(), first.join(", "))
+}
+
+/// Whether a last line is what a killed recorder leaves of its record, rather than damage, of which a loss of power
+/// leaves zeros.
+fn is_torn(line: &str) -> bool {
+    line.starts_with('{') && !line.contains('\0')
+}
+
+/// Lines that were read.
+struct Lines {
+    cassette: Cassette,
+    /// What could not be read, in words.
+    damage: Vec<String>,
+}
+
+/// Reads all lines. `salvaging` says what is known of a segment besides what it says itself.
+fn read_lines(path: &Path, text: String, salvaging: Option<&SegmentInfo>) -> Result<Lines> {
     let mut parts: Vec<Part> = Vec::new();
     let mut broken: Vec<(Span, Fault)> = Vec::new();
     let mut at = 0;
@@ -37,11 +94,18 @@ fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
         at = line.end + 1;
         // A torn line must not be completed by what follows it.
         let up_to_here = text.get(..line.end).unwrap_or(&text);
-        let read = line_of(up_to_here, line).and_then(|kind| take(path, up_to_here, line, &kind, &mut parts));
+        let read = line_of(up_to_here, line).and_then(|kind| {
+            if let (Line::End(_) | Line::Record, true, Some(segment)) = (&kind, parts.is_empty(), salvaging) {
+                parts.push(Part::without_head(segment));
+            }
+            take(path, up_to_here, line, &kind, &mut parts)
+        });
         match read {
             Ok(()) => {}
             // Nothing before it to keep: not a journal at all.
-            Err(error) if parts.is_empty() && !salvaging => return Err(fault(path, &text, &error, None)),
+            Err(error) if parts.is_empty() && salvaging.is_none() => {
+                return Err(fault(path, &text, &error, None));
+            }
             Err(error) => broken.push((line, error)),
         }
         if let Some(format) = parts.last_mut().and_then(|part| part.format.take()) {
@@ -52,18 +116,37 @@ fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
         part.read(&text, &mut broken);
     }
     broken.sort_by_key(|(line, _)| line.start);
-    let mut warnings = Vec::new();
+    let (mut warnings, mut lost, mut damage) = (Vec::new(), Vec::new(), Vec::new());
     for (line, error) in broken {
-        if line.end == text.len() && !parts.is_empty() {
+        let torn = line.end == text.len()
+            && if salvaging.is_some() { is_torn(line.of(&text)) } else { !parts.is_empty() };
+        if torn {
             warnings.push(format!("{}: the last line is torn and was left out", path.display()));
-        } else if salvaging {
-            warnings.push(format!("{} (left out)", fault(path, &text, &error, None)));
+        } else if salvaging.is_some() {
+            let before = text.as_bytes().get(..line.start).unwrap_or_default();
+            lost.push(1 + memchr::memchr_iter(b'\n', before).count());
         } else {
             return Err(fault(path, &text, &error, None));
         }
     }
+    if !lost.is_empty() {
+        damage.push(format!(
+            "{} left out, because damaged",
+            numbered(&lost, "could not be read and was", "could not be read and were")
+        ));
+    }
     let mut cassette = Cassette::default();
     for mut part in parts {
+        if let (true, Some((name, _))) = (part.headless, part.head.servers.first_mut()) {
+            damage
+                .push(format!("its head is lost, so that only its file name says that the server is {name}"));
+        }
+        if part.headless
+            && part.records.iter().any(|record| record.more.as_ref().is_some_and(|more| more.http.is_some()))
+            && let Some((_, server)) = part.head.servers.first_mut()
+        {
+            server.transport = Transport::Http;
+        }
         if !part.finished {
             part.mark_killed();
             warnings.push(format!(
@@ -79,7 +162,7 @@ fn read_lines(path: &Path, text: String, salvaging: bool) -> Result<Cassette> {
     }
     cassette.text = text;
     cassette.warnings = warnings;
-    Ok(cassette)
+    Ok(Lines { cassette, damage })
 }
 
 #[derive(Default)]
@@ -92,9 +175,23 @@ struct Part {
     format: Option<Span>,
     timed: bool,
     finished: bool,
+    /// Its head could not be read.
+    headless: bool,
 }
 
 impl Part {
+    /// The part whose head could not be read, with what else is known of it.
+    fn without_head(segment: &SegmentInfo) -> Self {
+        let head = Head {
+            recorder: super::head::recorder(),
+            servers: vec![(segment.server.clone(), Server::default())],
+            conn: segment.conn,
+            ..Head::default()
+        };
+        let names = Names::new(std::iter::once(segment.server.as_str()));
+        Self { head, names, headless: true, ..Self::default() }
+    }
+
     /// Reads the lines that were put aside.
     fn read(&mut self, text: &str, broken: &mut Vec<(Span, Fault)>) {
         let server = self.names.only();

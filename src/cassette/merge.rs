@@ -38,13 +38,14 @@ impl Documents for Files {
         let size: u64 =
             job.segments.iter().filter_map(|segment| fs::metadata(&segment.path).ok()).map(|m| m.len()).sum();
         let exists = job.cassette.exists();
-        if size > DOCUMENT_LIMIT {
+        // One whose head is damaged would be taken for more of the one before it.
+        if size > DOCUMENT_LIMIT && job.segments.iter().all(|segment| begins_with_head(&segment.path)) {
             return write_journal(job, exists);
         }
         let mut new = Cassette::default();
-        for segment in job.segments {
-            new.merge(journal::salvage(&segment.path)?);
-        }
+        let damage = add_segments(&mut new, job.segments)?;
+        let damaged = !damage.is_empty();
+        job.damaged(damage);
         if new.records.is_empty() {
             return Ok(Merged::Nothing);
         }
@@ -53,7 +54,20 @@ impl Documents for Files {
         }
         if is_journal(job.cassette) {
             let unchanged = exists && !job.continues && compare::same(&Cassette::read(job.cassette)?, &new);
-            return if unchanged { Ok(Merged::Unchanged) } else { write_journal(job, exists) };
+            if unchanged {
+                return Ok(Merged::Unchanged);
+            }
+            if !damaged {
+                return write_journal(job, exists);
+            }
+            // Strung together, the damaged lines would spoil the cassette.
+            if exists && job.continues {
+                let mut old = Cassette::read(job.cassette)?;
+                old.merge(new);
+                new = old;
+            }
+            write_temp(job.temp, journal::write(&new).as_bytes())?;
+            return commit(job.temp, job);
         }
         if exists {
             let mut old = Cassette::read(job.cassette)?;
@@ -135,6 +149,10 @@ fn append_existing(cassette: &Path, out: &mut File) -> Result<()> {
         out.write_all(old.as_bytes()).map_err(Error::io("write", cassette))?;
     }
     Ok(())
+}
+
+fn begins_with_head(path: &Path) -> bool {
+    first_line(path).is_ok_and(|line| line.starts_with("{\"mcpreel\":"))
 }
 
 fn first_line(path: &Path) -> io::Result<String> {
@@ -252,8 +270,18 @@ pub fn read_segments(segments: &[SegmentInfo], onto: Option<&Path>) -> Result<Ca
         Some(path) => Cassette::read(path)?,
         None => Cassette::default(),
     };
-    for segment in segments {
-        cassette.merge(journal::salvage(&segment.path)?);
-    }
+    let damage = add_segments(&mut cassette, segments)?;
+    cassette.warnings.extend(damage);
     Ok(cassette)
+}
+
+/// Reads segments into a cassette, and gives what could not be read of them, in words.
+pub fn add_segments(cassette: &mut Cassette, segments: &[SegmentInfo]) -> Result<Vec<String>> {
+    let mut damage = Vec::new();
+    for segment in segments {
+        let salvaged = journal::salvage(segment)?;
+        cassette.merge(salvaged.cassette);
+        damage.extend(salvaged.damage);
+    }
+    Ok(damage)
 }

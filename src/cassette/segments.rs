@@ -11,9 +11,11 @@
 //! | some without end line, but the owner is alive or another one ended well | merge, those marked killed |
 //! | the same, and they were added to the cassette that is there | merge: nothing is lost by that |
 //! | none with end line, owner dead | the next writer moves the folder to `<cassette>.partial.1/` |
+//! | some lines cannot be read | the rest is merged, and the folder moved to `<cassette>.partial.1/` |
 //!
 //! Nothing here reads or writes messages: what is in a journal or a document is known to [`Documents`] only.
 
+use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,8 +42,8 @@ pub(crate) mod support;
 mod tests;
 
 pub use begin::Begun;
-pub use completion::Completion;
 use completion::process_list;
+pub use completion::{Completion, Damage};
 pub use documents::{Documents, MergeJob, Merged, SegmentHead, SegmentInfo};
 pub use find::{CassetteOnDisk, find, resolve, segments_in};
 use folder::Found;
@@ -414,7 +416,11 @@ impl<'a> Recording<'a> {
             if !locked.session.appends {
                 self.remember_maker(&locked);
             }
-            locked.remove()?;
+            if locked.session.damaged {
+                locked.keep_damaged(&self.cassette, &[])?;
+            } else {
+                locked.remove()?;
+            }
             return Ok((Completion::AlreadyMerged, None));
         }
         match locked.assess(own, &self.cassette)? {
@@ -433,7 +439,13 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn merge(&self, mut locked: Locked, segments: Vec<SegmentInfo>) -> Result<(Completion, Option<Locked>)> {
+    fn merge(
+        &self,
+        mut locked: Locked,
+        mut segments: Vec<SegmentInfo>,
+    ) -> Result<(Completion, Option<Locked>)> {
+        folder::guess_heads(&mut segments, &locked.session.conns);
+        let damage = RefCell::default();
         let temp = locked.folder.join(session::TEMP_DOCUMENT);
         locked.session.committing = None;
         let job = MergeJob {
@@ -441,7 +453,8 @@ impl<'a> Recording<'a> {
             segments: &segments,
             continues: locked.session.continues && self.cassette.exists(),
             temp: &temp,
-            committing: &|file| locked.save_committing(file),
+            damage: &damage,
+            committing: &|file| locked.save_committing(file, !damage.borrow().is_empty()),
         };
         let outcome = match self.documents.merge(&job) {
             Ok(outcome) => outcome,
@@ -459,13 +472,21 @@ impl<'a> Recording<'a> {
             locked.save()?;
             return Ok((Completion::OnlyProbes, Some(locked)));
         }
+        let what: Vec<String> = damage.take();
         locked.session.stage = Stage::Merged;
+        locked.session.damaged = !what.is_empty();
         locked.save()?;
         // Who adds to a cassette has not made it.
         let written = matches!(outcome, Merged::Written | Merged::Unchanged) && !locked.session.appends;
         let note = if written { self.remember_maker(&locked) } else { None };
-        locked.remove()?;
-        Ok((Completion::Merged { segments, outcome, note }, None))
+        let damage = if what.is_empty() {
+            locked.remove()?;
+            None
+        } else {
+            let folder = locked.keep_damaged(&self.cassette, &what)?;
+            Some(Damage { what, folder })
+        };
+        Ok((Completion::Merged { segments, outcome, damage, note }, None))
     }
 
     fn remember_maker(&self, locked: &Locked) -> Option<String> {

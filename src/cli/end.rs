@@ -33,6 +33,9 @@ pub struct End {
 pub fn run(end: &End) -> Result<u8> {
     let path = Path::new(&end.cassette);
     let completion = door::end(path, &end.session, &State::of_user(), &Files)?;
+    if let Some(damage) = completion.damage() {
+        say(&format!("warning: {}", damage.words()));
+    }
     say(&describe(path, &completion));
     Ok(exit::OK)
 }

@@ -6,7 +6,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::say;
 use crate::cassette::merge::{self, Files};
-use crate::cassette::segments::{CassetteOnDisk, Completion, Merged, Recording, find, set_aside};
+use crate::cassette::segments::{CassetteOnDisk, Completion, Damage, Merged, Recording, find, set_aside};
 use crate::cassette::state::State;
 use crate::error::{Error, Result};
 use crate::exit;
@@ -18,7 +18,7 @@ use crate::exit;
     name = "recover",
     example = "{command_name} session.cassette.json",
     example = "{command_name} session.cassette.json.partial.1 -o earlier.cassette.json",
-    error_code(1, "there is nothing to recover"),
+    error_code(1, "there is nothing to recover, or not all of it could be read"),
     error_code(6, "the recording still runs")
 )]
 pub struct Recover {
@@ -73,6 +73,9 @@ pub fn run(recover: &Recover) -> Result<u8> {
     if let Some(warning) = completion.warning() {
         say(&format!("warning: {warning}"));
     }
+    if let Some(damage) = completion.damage() {
+        return Err(incomplete(path, damage));
+    }
     say(&describe(path, &completion));
     Ok(exit::OK)
 }
@@ -86,17 +89,30 @@ fn recover_folder(folder: &Path, target: &Path) -> Result<u8> {
             folder.display()
         )));
     }
-    let recovered = set_aside::read(folder)?;
+    let (recovered, damage) = set_aside::read(folder)?;
+    let damage = (!damage.is_empty()).then(|| Damage { what: damage, folder: folder.to_owned() });
     if recovered.records.is_empty() {
-        return Err(Error::Failed(format!("{}: nothing had been recorded", folder.display())));
+        let what = damage.map_or_else(|| "nothing had been recorded".to_owned(), |damage| damage.words());
+        return Err(Error::Failed(format!("{}: {what}", folder.display())));
     }
     for warning in &recovered.warnings {
         say(&format!("warning: {warning}"));
     }
     merge::write(target, &recovered)?;
+    if let Some(damage) = damage {
+        say(&format!("warning: {}", damage.words()));
+        return Err(incomplete(target, &damage));
+    }
     set_aside::remove(folder)?;
     say(&format!("{} is complete", target.display()));
     Ok(exit::OK)
+}
+
+/// That a cassette is all that could be read of a recording.
+fn incomplete(path: &Path, damage: &Damage) -> Error {
+    let has =
+        if path.exists() { "holds what could be read" } else { "could not be made: nothing could be read" };
+    Error::Failed(format!("{} {has}; the rest is in {}", path.display(), damage.folder.display()))
 }
 
 /// What came of completing a recording, in words.

@@ -22,6 +22,8 @@ pub enum Completion {
         segments: Vec<SegmentInfo>,
         /// What came of it.
         outcome: Merged,
+        /// What could not be read of them.
+        damage: Option<Damage>,
         /// What could not be remembered, for `-v`.
         note: Option<String>,
     },
@@ -43,7 +45,33 @@ pub enum Completion {
     },
 }
 
+/// What could not be read of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// In words, one for each segment.
+    pub what: Vec<String>,
+    /// Where the damaged recording is kept.
+    pub folder: PathBuf,
+}
+
+impl Damage {
+    /// For people.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{}; the damaged recording is kept in {}", self.what.join("; "), self.folder.display())
+    }
+}
+
 impl Completion {
+    /// What could not be read, if anything.
+    #[must_use]
+    pub fn damage(&self) -> Option<&Damage> {
+        match self {
+            Self::Merged { damage, .. } => damage.as_ref(),
+            _ => None,
+        }
+    }
+
     /// What people should know of it, if anything.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
@@ -54,15 +82,18 @@ impl Completion {
     #[must_use]
     pub fn warning_besides(&self, pid: u32) -> Option<String> {
         match self {
-            Self::Merged { segments, .. } => {
+            Self::Merged { segments, damage, .. } => {
                 let killed = segments.iter().filter(|segment| segment.killed && segment.pid != pid);
                 let killed: Vec<u32> = killed.map(|segment| segment.pid).collect();
-                (!killed.is_empty()).then(|| {
+                let killed = (!killed.is_empty()).then(|| {
                     format!(
                         "{} was killed while recording; its last moments may be missing",
                         process_list(&killed)
                     )
-                })
+                });
+                let said: Vec<String> =
+                    killed.into_iter().chain(damage.as_ref().map(Damage::words)).collect();
+                (!said.is_empty()).then(|| said.join("; "))
             }
             Self::Interrupted { folder } => {
                 Some(format!("the recording in {} was interrupted; see `mcpreel recover`", folder.display()))

@@ -1,5 +1,6 @@
 //! Where segments and cassettes meet: what the one that knows their content is asked to do.
 
+use std::cell::RefCell;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,10 @@ pub struct SegmentInfo {
     pub pid: u32,
     /// Whether it has no end line: its process was killed.
     pub killed: bool,
+    /// The server, as far as the file name and the session tell; what the head says goes before it.
+    pub server: String,
+    /// The client process of that server, by the order of the segments; what the head says goes before it.
+    pub conn: u32,
 }
 
 /// What is known about the content of cassettes and segments, and how one becomes the other.
@@ -64,10 +69,16 @@ pub struct MergeJob<'a> {
     pub continues: bool,
     /// Where to write the new document: on the cassette's file system, and cleaned up after a crash.
     pub temp: &'a Path,
+    pub(super) damage: &'a RefCell<Vec<String>>,
     pub(super) committing: &'a dyn Fn(FileId) -> Result<()>,
 }
 
 impl MergeJob<'_> {
+    /// To be called before [`MergeJob::committing`] with what could not be read, in words: so the segments are kept.
+    pub fn damaged(&self, what: Vec<String>) {
+        self.damage.borrow_mut().extend(what);
+    }
+
     /// To be called when the file that becomes the cassette is written and synced, directly before it is renamed, so
     /// that a crash between the rename and the removal of the segments does not lead to a second merge.
     pub fn committing(&self, written: &Metadata) -> Result<()> {

@@ -89,7 +89,8 @@ fn look(cassette: &Path) -> Result<CassetteOnDisk> {
         Found::Recording(pids) if !cassette.exists() => {
             CassetteOnDisk::Recording { pids, owner: session.who() }
         }
-        Found::Mergeable(segments) if !(session.stage == Stage::OnlyProbes && cassette.exists()) => {
+        Found::Mergeable(mut segments) if !(session.stage == Stage::OnlyProbes && cassette.exists()) => {
+            folder::guess_heads(&mut segments, &session.conns);
             let onto = (session.continues && cassette.exists()).then(|| cassette.to_path_buf());
             CassetteOnDisk::Segments { segments, onto }
         }

@@ -1,6 +1,7 @@
 //! The folder of segments as it is found on disk: which segments there are, who still holds them, how they ended,
 //! and what follows from that. Nothing here changes anything or takes a lock that others could notice.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,9 @@ use crate::error::{Error, Result};
 
 /// How the last line of a segment begins that came to an orderly end.
 const END: &[u8] = b"{\"end\":";
+
+/// How the head of a segment begins.
+const HEAD: &[u8] = b"{\"mcpreel\":";
 
 /// How much of the end of a segment is read at first; an end line is mostly shorter.
 const TAIL: u64 = 16 * 1024;
@@ -64,10 +68,33 @@ pub(super) fn file_name(number: u32, server: &str, pid: u32) -> String {
     format!("{number:03}-{server}-{pid}.jsonl")
 }
 
-fn parse_file_name(name: &str) -> Option<(u32, u32)> {
+fn parse_file_name(name: &str) -> Option<(u32, &str, u32)> {
     let (number, rest) = name.strip_suffix(".jsonl")?.split_once('-')?;
-    let (_, pid) = rest.rsplit_once('-')?;
-    Some((number.parse().ok()?, pid.parse().ok()?))
+    let (server, pid) = rest.rsplit_once('-')?;
+    Some((number.parse().ok()?, server, pid.parse().ok()?))
+}
+
+/// Fills in what a segment with a damaged head is read with. `conns` are the next `conn` of each server where the
+/// session is known.
+pub(super) fn guess_heads(segments: &mut [SegmentInfo], conns: &BTreeMap<String, u32>) {
+    let mut next: BTreeMap<String, u32> = conns.clone();
+    for segment in segments.iter_mut() {
+        let head = head(&segment.path);
+        let named =
+            || conns.keys().find(|name| file_name(0, name, 0) == file_name(0, &segment.server, 0)).cloned();
+        let server = head.as_ref().map(|head| head.server.clone()).or_else(named);
+        segment.server = server.unwrap_or_else(|| segment.server.clone());
+        if !conns.contains_key(&segment.server) {
+            let after = head.map_or(0, |head| head.conn);
+            let next = next.entry(segment.server.clone()).or_default();
+            *next = (*next).max(after).saturating_add(1);
+        }
+    }
+    for segment in segments.iter_mut().rev() {
+        let next = next.entry(segment.server.clone()).or_default();
+        segment.conn = head(&segment.path).map_or(next.saturating_sub(1), |head| head.conn);
+        *next = segment.conn;
+    }
 }
 
 /// The segments of a folder in the order in which they were begun. `killed` says only that the end line is missing:
@@ -77,6 +104,7 @@ pub(super) fn segments(folder: &Path) -> Result<Vec<SegmentInfo>> {
     for segment in &mut found {
         segment.killed = is_without_end(&segment.path)?;
     }
+    guess_heads(&mut found, &BTreeMap::new());
     Ok(found)
 }
 
@@ -86,8 +114,9 @@ fn list(folder: &Path) -> Result<Vec<SegmentInfo>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io(reading, folder))? {
         let entry = entry.map_err(Error::io(reading, folder))?;
-        if let Some((number, pid)) = entry.file_name().to_str().and_then(parse_file_name) {
-            found.push(SegmentInfo { path: entry.path(), number, pid, killed: false });
+        if let Some((number, server, pid)) = entry.file_name().to_str().and_then(parse_file_name) {
+            let (path, server) = (entry.path(), server.to_owned());
+            found.push(SegmentInfo { path, number, pid, killed: false, server, conn: 0 });
         }
     }
     found.sort_by_key(|segment| (segment.number, segment.pid));
@@ -159,9 +188,13 @@ fn has_end(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether there is a whole line after the head.
+/// Whether there is a whole line after the head, or the head is none.
 fn has_record(path: &Path) -> io::Result<bool> {
     let mut reader = BufReader::new(File::open(path)?);
+    let start = reader.fill_buf()?;
+    if !start.iter().zip(HEAD).all(|(found, wanted)| found == wanted) {
+        return Ok(true);
+    }
     let mut lines = 0;
     loop {
         let chunk = reader.fill_buf()?;

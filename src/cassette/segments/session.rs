@@ -16,6 +16,8 @@ use crate::error::{Error, Result};
 
 pub(super) const FILE: &str = "session.json";
 pub(super) const TEMP_DOCUMENT: &str = "document.tmp";
+/// What a folder that is kept because of damage says about it.
+pub(super) const NOTE: &str = "damaged.txt";
 pub(super) const IGNORE: &str = ".gitignore";
 /// How the name of a segment begins that is not locked yet.
 pub(super) const UNBORN: &str = ".new-";
@@ -40,6 +42,8 @@ pub(super) struct Session {
     pub(super) ending: bool,
     /// How far the segments have come on the way to a cassette.
     pub(super) stage: Stage,
+    /// Whether some of the segments could not be read, so that they must not be removed.
+    pub(super) damaged: bool,
     /// The file that was about to be renamed to the cassette. If it is there, the merge is done.
     pub(super) committing: Option<FileId>,
 }
@@ -172,8 +176,8 @@ impl Locked {
     }
 
     /// Notes which file is about to become the cassette, on the disk before that happens.
-    pub(super) fn save_committing(&self, file: FileId) -> Result<()> {
-        self.write(&Session { committing: Some(file), ..self.session.clone() })?;
+    pub(super) fn save_committing(&self, file: FileId, damaged: bool) -> Result<()> {
+        self.write(&Session { committing: Some(file), damaged, ..self.session.clone() })?;
         self.file.sync_data().map_err(Error::io("write", self.path()))
     }
 
@@ -208,6 +212,18 @@ impl Locked {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other.map_err(Error::io(removing, &self.folder)),
         }
+    }
+
+    /// Moves a folder out of the way that could not be read as a whole, with a note in it that says so.
+    pub(super) fn keep_damaged(self, cassette: &Path, what: &[String]) -> Result<PathBuf> {
+        let folder = self.set_aside(cassette)?;
+        let note = folder.join(NOTE);
+        let text = format!(
+            "What could be read of this recording is in the cassette; this could not:\n{}\n",
+            what.join("\n")
+        );
+        fs::write(&note, text).map_err(Error::io("write", &note))?;
+        Ok(folder)
     }
 
     /// Moves the folder out of the way, to the next free `<cassette>.partial.N`, and returns where it is now.

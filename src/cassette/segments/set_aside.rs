@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::session::{IGNORE, TEMP_DOCUMENT};
+use super::session::{IGNORE, NOTE, TEMP_DOCUMENT};
 use super::{folder, segments_in};
 use crate::cassette::{Cassette, clock, merge};
 use crate::error::{Error, Result};
@@ -19,20 +19,21 @@ pub fn cassette_of(folder: &Path) -> Option<PathBuf> {
     (is_number && !cassette.is_empty()).then(|| folder.with_file_name(cassette))
 }
 
-/// What had been recorded, as a cassette.
-pub fn read(folder: &Path) -> Result<Cassette> {
-    let mut cassette = merge::read_segments(&segments_in(folder)?, None)?;
+/// What had been recorded, as a cassette, and what could not be read of it, in words.
+pub fn read(folder: &Path) -> Result<(Cassette, Vec<String>)> {
+    let mut cassette = Cassette::default();
+    let damage = merge::add_segments(&mut cassette, &segments_in(folder)?)?;
     if let Some(started) = clock::parse(&cassette.head.recorded_at) {
         cassette.head.recorded_at = clock::from_micros(started, false);
     }
-    Ok(cassette)
+    Ok((cassette, damage))
 }
 
 /// Removes the folder with all that is ours in it.
 pub fn remove(folder: &Path) -> Result<()> {
     let removing = "remove the recording folder";
     let ours = folder::segments(folder)?.into_iter().map(|segment| segment.path);
-    for file in ours.chain([IGNORE, TEMP_DOCUMENT].map(|name| folder.join(name))) {
+    for file in ours.chain([IGNORE, NOTE, TEMP_DOCUMENT].map(|name| folder.join(name))) {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io(removing, &file)(error));
