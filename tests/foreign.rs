@@ -448,3 +448,34 @@ fn outputs_and_inputs_may_be_pipes_or_the_same_file() {
     );
     assert_eq!(sandbox.read("notes.txt"), "not a cassette");
 }
+
+#[test]
+fn times_beyond_all_count_are_held_at_the_end_of_it() {
+    let message = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let entry = |took: &str| {
+        format!(
+            r#"{{"type":"jsonrpc_request","request":{message},"response":{{"jsonrpc":"2.0","id":1,"result":{{}}}},"latency_ms":{took}}}"#
+        )
+    };
+    for took in ["18446744073709551", "1e18", "1e300"] {
+        let sandbox = Sandbox::new();
+        let entries = [entry("1"), entry(took), entry(took)].join(",");
+        sandbox.file("x", format!(r#"{{"version":"1.0","metadata":{{}},"interactions":[{entries}]}}"#));
+        for args in
+            [&["inspect", "x"][..], &["inspect", "--timeline", "x"], &["convert", "x", "-o", "out.json"]]
+        {
+            let done = sandbox.mcpreel(args).run().expect(0);
+            assert_eq!(done.stderr(), "", "{took} {args:?}");
+        }
+        for format in ["mcp-cassette", "mcp-cassette-npm", "mcp-recorder", "ctpf", "har", "jsonl", "journal"]
+        {
+            convert(&sandbox, &["out.json", "-o", "there", "--to", format, "--lossy"]).expect(0);
+        }
+    }
+    // The years from the first to the last that a time can have.
+    let lines = ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"]
+        .map(|at| format!(r#"{{"ts":"{at}","dir":"c2s","msg":{message}}}"#));
+    let sandbox = Sandbox::new();
+    sandbox.file("x.jsonl", lines.join("\n"));
+    convert(&sandbox, &["x.jsonl", "-o", "out.json"]).expect(0);
+}

@@ -36,16 +36,24 @@ pub fn parse(text: &str) -> Option<i64> {
     i64::try_from(time.unix_timestamp_nanos() / 1000).ok()
 }
 
-/// The same spelling for a number of microseconds since 1970.
+/// The last microsecond of the year 9999, after which RFC 3339 has no spelling.
+const LAST: u64 = 253_402_300_799_999_999;
+
+/// The same spelling for a number of microseconds since 1970, of which it knows no later ones than the year 9999.
 #[must_use]
 pub fn from_micros(at: i64, fraction: bool) -> String {
-    let at = SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(at).unwrap_or(0));
+    let at = SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(at).unwrap_or(0).min(LAST));
     if fraction { micros(at) } else { millis(at) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_time_is_too_late() {
+        assert_eq!(from_micros(i64::MAX, true), "9999-12-31T23:59:59.999999Z");
+    }
 
     #[test]
     fn spellings() {

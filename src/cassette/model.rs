@@ -110,7 +110,7 @@ impl Cassette {
             self.head.recorder.clone_from(&other.head.recorder);
             self.timing = other.timing;
         } else if let (Some(mine), Some(theirs)) = (mine, theirs) {
-            delay = theirs - mine;
+            delay = theirs.saturating_sub(mine);
             if delay < 0 {
                 for record in &mut self.records {
                     record.at = record.at.saturating_add(delay.unsigned_abs());

@@ -140,7 +140,7 @@ fn message(build: &mut Build<'_>, text: &str, entry: Span, sse: bool, start: &mu
         record.more().stream_get = true;
     }
     kept.into_record(KEPT, &mut record);
-    let at = time.map(|time| u64::try_from(time - *start.get_or_insert(time)).unwrap_or(0));
+    let at = time.map(|time| u64::try_from(time.saturating_sub(*start.get_or_insert(time))).unwrap_or(0));
     build.push(record, None, at);
     Ok(())
 }

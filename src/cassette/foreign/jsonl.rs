@@ -69,7 +69,7 @@ fn entry(build: &mut Build<'_>, text: &str, line: Span, start: &mut Option<i64>)
         None => build.payload(message)?,
     };
     kept.into_record(KEPT, &mut record);
-    let at = time.map(|time| u64::try_from(time - *start.get_or_insert(time)).unwrap_or(0));
+    let at = time.map(|time| u64::try_from(time.saturating_sub(*start.get_or_insert(time))).unwrap_or(0));
     build.push(record, None, at);
     Ok(())
 }

@@ -145,7 +145,7 @@ impl Reader {
         }
         kept.into_record(KEPT, &mut asked);
         build.push(asked, exchange, Some(self.now));
-        self.now += latency;
+        self.now = self.now.saturating_add(latency);
         let mut answer = blank(Side::Server);
         if let Some(response) = response {
             answer.body = build.payload(response)?;
