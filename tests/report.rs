@@ -459,6 +459,31 @@ fn a_report_that_cannot_be_written_is_told_at_once_and_at_the_end() {
     assert!(run.stderr().starts_with("{\"mcpreel_report\":1,"), "{}", run.stderr());
 }
 
+#[test]
+fn a_cassette_is_never_taken_for_the_report() {
+    let sandbox = Sandbox::new();
+    sandbox.tape_with("", &answered("1", "t", "{}", "x"));
+    let whole = sandbox.read("c.json");
+    sandbox.mcpreel(["convert", "c.json", "-o", "c.jsonl"]).run().expect(0);
+    sandbox.mcpreel(["convert", "c.json", "-o", "x.har", "--to", "har", "--lossy"]).run().expect(0);
+    sandbox.file("torn.json", whole.split_at(whole.len() / 2).0);
+    for name in ["c.json", "./c.json", "c.jsonl", "x.har", "torn.json"] {
+        let before = sandbox.read(name);
+        let args = ["serve", "c.json", "--report", name];
+        let run = sandbox.mcpreel(args).input(call("1", "t", "{}")).run().expect(2);
+        let what = "is a cassette; a report goes into a file or a folder of its own";
+        assert_eq!(run.stderr(), format!("mcpreel: --report {name}: {what}\n"));
+        assert_eq!((run.stdout().as_str(), sandbox.read(name)), ("", before));
+    }
+    // A report that is there, torn or not, is gone on with.
+    for there in ["", "{\"mcpreel_report\":1,\"ser"] {
+        sandbox.file("r.jsonl", there);
+        let args = ["serve", "c.json", "--report", "r.jsonl"];
+        sandbox.mcpreel(args).input(call("1", "t", "{}")).run().expect(0);
+        assert_ne!(sandbox.read("r.jsonl"), there);
+    }
+}
+
 /// A cassette with two tool calls `a` and `b`.
 fn two_calls() -> Vec<String> {
     let mut records = handshake();

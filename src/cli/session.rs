@@ -93,6 +93,7 @@ impl Session {
         let folder = Folder::create()?;
         let name = wanted.session.unwrap_or_else(|| format!("run-{}", folder.token));
         let name = if name.contains('@') { name } else { format!("{name}@{}", std::process::id()) };
+        wanted.report.as_deref().map_or(Ok(()), file::refuse_cassette)?;
         let report = match &wanted.report {
             Some(report) => absolute(report),
             None => folder.path.join("report.jsonl"),

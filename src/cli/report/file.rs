@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::row::Row;
-use crate::cassette::lock;
+use crate::cassette::{Cassette, lock};
 use crate::error::{Error, Result};
 
 const DOING: &str = "write the report";
@@ -19,7 +19,31 @@ pub fn check(path: &Path) -> Result<()> {
     if there.is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return Ok(());
     }
+    refuse_cassette(path)?;
     open(path).map(|_| ()).map_err(Error::io(DOING, path))
+}
+
+/// Refuses a cassette as the report: its rows would spoil it.
+pub fn refuse_cassette(path: &Path) -> Result<()> {
+    if !is_cassette(path) {
+        return Ok(());
+    }
+    let what = "is a cassette; a report goes into a file or a folder of its own";
+    Err(Error::Usage(format!("--report {}: {what}", path.display())))
+}
+
+/// Whether the file is a cassette of any format, or damaged and begins as one does. A report is told by its first row.
+fn is_cassette(path: &Path) -> bool {
+    if !std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
+        return false;
+    }
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
+    if read.is_err() || start.is_empty() || start.trim_ascii_start().starts_with(START) {
+        return false;
+    }
+    let opened = start.trim_ascii_start().strip_prefix(b"{").unwrap_or_default().trim_ascii_start();
+    opened.starts_with(b"\"mcpreel\"") || Cassette::read(path).is_ok()
 }
 
 /// Adds a line, whole or not at all.
