@@ -221,3 +221,25 @@ fn a_replay_over_http_ends_with_the_process_of_its_session() {
         fs::remove_file(sandbox.path.join("ready")).unwrap();
     }
 }
+
+#[test]
+fn a_session_needs_a_name_that_can_be_told() {
+    for (name, expected) in [
+        ("", "--session \"\": needs a name, as ID or ID@PID"),
+        ("@1", "--session \"@1\": needs a name, as ID or ID@PID"),
+        ("a\nb", "--session \"a\\nb\": a name has no control characters"),
+        ("a\u{1b}[m@5", "--session \"a\\u{1b}[m@5\": a name has no control characters"),
+    ] {
+        let sandbox = Sandbox::new();
+        let expected = (2, format!("mcpreel: {expected}\n"));
+        assert_eq!(begin(&sandbox, name, "once"), expected);
+        for command in ["use", "record"] {
+            let args = [command, "--cassette", "c.json", "--session", name, "--", "cat"];
+            let done = sandbox.mcpreel(args).run();
+            assert_eq!((done.code(), done.stderr()), expected, "{command}");
+        }
+        let done = sandbox.mcpreel(["serve", "c.json", "--session", name]).run();
+        assert_eq!((done.code(), done.stderr()), expected);
+        assert_eq!(sandbox.of_cassette("c.json"), [""; 0]);
+    }
+}

@@ -7,7 +7,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::options::seconds;
 use super::print;
-use super::record::check_name;
+use super::record::{check_name, check_session};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::Begun;
@@ -51,6 +51,7 @@ pub struct Begin {
 /// Runs the command.
 pub fn run(begin: &Begin, configured: Option<&str>) -> Result<u8> {
     check_name(&begin.cassette)?;
+    check_session(Some(&begin.session))?;
     let chosen = door::choose_mode(begin.mode.as_deref(), configured)?;
     let state = State::of_user();
     let begun = door::begin(&Question {

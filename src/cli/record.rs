@@ -152,6 +152,7 @@ impl Record {
 /// Runs the command.
 pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8> {
     check_name(&record.cassette)?;
+    check_session(record.session.as_deref())?;
     door::check_may_record()?;
     let setup = Setup {
         cassette: Path::new(&record.cassette),
@@ -198,6 +199,19 @@ pub fn check_name(cassette: &str) -> Result<()> {
         "-" => Err(Error::Usage("--cassette takes a file: standard output belongs to the server".to_owned())),
         _ => Ok(()),
     }
+}
+
+/// Refuses a name of a session that could not be told in one line, before anything starts.
+pub fn check_session(session: Option<&str>) -> Result<()> {
+    let Some(name) = session else { return Ok(()) };
+    let id = name.rsplit_once('@').map_or(name, |(id, _)| id);
+    if id.is_empty() {
+        return Err(Error::Usage(format!("--session {name:?}: needs a name, as ID or ID@PID")));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::Usage(format!("--session {name:?}: a name has no control characters")));
+    }
+    Ok(())
 }
 
 /// What `record` and the recording half of `use` need to know.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use argh::{ArgsInfo, FromArgs};
 
 use super::options::Voice;
-use super::record::check_name;
+use super::record::{check_name, check_session};
 use super::say;
 use super::session::{Outcome, Session, Wanted, text_of};
 use crate::cassette::owner::system::private;
@@ -202,6 +202,7 @@ impl Run {
 /// Runs the command.
 pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Result<u8> {
     check_name(&command.cassette)?;
+    check_session(command.session.as_deref())?;
     let voice = Voice { quiet: command.quiet, verbose: command.verbose };
     if agent.is_empty() {
         let what = "run needs the agent's command line after --, as in: mcpreel run --config .mcp.json \

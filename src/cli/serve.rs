@@ -9,7 +9,7 @@ use argh::{ArgsInfo, FromArgs};
 use super::append;
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay_over, seconds};
-use super::record::{Setup, around_a_command, check_name};
+use super::record::{Setup, around_a_command, check_name, check_session};
 use super::redaction::{Redaction, Secrets};
 use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
@@ -203,6 +203,7 @@ pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, own: &[OsString]) -> Res
     if serve.stdio && http != Http::default() {
         return Err(Error::Usage("--stdio does not go with the options of HTTP".to_owned()));
     }
+    check_session(serve.session.as_deref())?;
     let owner = Owner::find(serve.session.as_deref(), own);
     if serve.new_episodes {
         return serve.append(http, owner, wrapped.unwrap_or_default());
