@@ -86,3 +86,39 @@ fn mistakes_are_told_before_anything_starts() {
         said(&sandbox, &["use", "--config-file", "none.toml", "--cassette", "c.json", "--", MCPREEL], 2);
     assert!(missing.contains("cannot read the configuration none.toml"), "{missing}");
 }
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_never_passed_over() {
+    for (kind, expected) in [
+        ("folder", "is no regular file"),
+        ("loop", "cannot be read: "),
+        ("dangling", "cannot be read: "),
+        ("device", "is no regular file"),
+        ("pipe", "is no regular file"),
+        ("large", "is larger than 1 MiB"),
+        ("binary", "is not UTF-8"),
+    ] {
+        for (name, code) in [("mcpreel.toml", 2), ("pyproject.toml", 0)] {
+            let sandbox = Sandbox::new();
+            let path = sandbox.path.join(name);
+            match kind {
+                "folder" => std::fs::create_dir(&path).unwrap(),
+                "loop" => std::os::unix::fs::symlink(name, &path).unwrap(),
+                "dangling" => std::os::unix::fs::symlink("nowhere", &path).unwrap(),
+                "device" => std::os::unix::fs::symlink("/dev/zero", &path).unwrap(),
+                "pipe" => {
+                    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+                    assert!(made.success());
+                }
+                "large" => drop(sandbox.file(name, "#".repeat((1 << 20) + 1))),
+                _ => drop(sandbox.file(name, b"# \xff")),
+            }
+            let said = said(&sandbox, &with(&["-q"]), code);
+            if code == 2 {
+                assert!(said.contains("/mcpreel.toml: ") && said.contains(expected), "{kind}: {said}");
+                assert_eq!(said.lines().count(), 1, "{said}");
+                assert_eq!(sandbox.of_cassette("a/b/c.json"), [""; 0]);
+            }
+        }
+    }
+}

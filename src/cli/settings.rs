@@ -3,6 +3,7 @@
 //! That is the nearest `mcpreel.toml` upwards, or `pyproject.toml` with a table `tool.mcpreel`. A key is the name of an
 //! option, in the table that it belongs to; the command line goes before it, and lists are added to those typed.
 
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,8 @@ use crate::error::{Error, Result};
 
 const FILE: &str = "mcpreel.toml";
 const PYPROJECT: &str = "pyproject.toml";
+/// The largest configuration file that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// A table, options in it, and the commands that they are for. A table may stand here more than once.
 struct Table {
@@ -95,7 +98,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] for what cannot be understood, [`Error::Io`] for a named file that cannot be read.
+    /// [`Error::Input`] for what cannot be understood, and for a `mcpreel.toml` that is there and cannot be read;
+    /// [`Error::Io`] for a named file that cannot be read.
     pub fn find(option: Option<&str>, folder: &Path) -> Result<Self> {
         if let Some(path) = option.map(Path::new) {
             let text = std::fs::read_to_string(path).map_err(Error::io("read the configuration", path))?;
@@ -104,17 +108,23 @@ impl Settings {
         }
         for folder in folder.ancestors() {
             let path = folder.join(FILE);
-            match std::fs::read_to_string(&path) {
-                Ok(text) => return Self::parse(&path, &text, false),
-                // A folder of that name is none, and what may not be read is not ours.
-                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                    return Err(Error::input(&path, "", "is not UTF-8"));
+            // A link that leads nowhere is there too.
+            if std::fs::symlink_metadata(&path).is_ok() {
+                if is_of_a_stranger(&path, folder) {
+                    super::say(&format!(
+                        "note: {} is passed over: another user owns it, in a folder that everyone can write to",
+                        path.display()
+                    ));
+                } else {
+                    let text = read(&path).map_err(|what| Error::input(&path, "", what))?;
+                    return Self::parse(&path, &text, false);
                 }
-                Err(_) => {}
             }
+            // This one is another tool's, which may make of it what it wants.
             let path = folder.join(PYPROJECT);
-            if let Ok(text) = std::fs::read_to_string(&path)
+            if let Ok(text) = read(&path)
                 && text.contains("tool.mcpreel")
+                && !is_of_a_stranger(&path, folder)
             {
                 return Self::parse(&path, &text, true);
             }
@@ -153,6 +163,46 @@ impl Settings {
         list.sort_by_key(|setting| setting.line);
         Ok(Self { path: Some(path.to_owned()), list })
     }
+}
+
+/// The text of a configuration file, or why it is none. Nothing else than a regular file is opened: others may never
+/// end.
+fn read(path: &Path) -> std::result::Result<String, String> {
+    let cannot = |error: std::io::Error| format!("the configuration cannot be read: {error}");
+    let found = std::fs::metadata(path).map_err(cannot)?;
+    if !found.is_file() {
+        return Err("is no regular file, so no configuration; rename it, or give --no-config".to_owned());
+    }
+    if found.len() > LONGEST {
+        return Err(
+            "is larger than 1 MiB, which no configuration is; rename it, or give --no-config".to_owned()
+        );
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)).map_err(cannot)?;
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
+}
+
+/// Whether anybody could have put the file there: it belongs neither to this user nor to root, and everyone can write
+/// to its folder.
+#[cfg(unix)]
+fn is_of_a_stranger(path: &Path, folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    // The link counts, not what it leads to: who made it chose that.
+    let owner = std::fs::symlink_metadata(path).map_or(0, |found| found.uid());
+    let mode = std::fs::metadata(folder).map_or(0, |found| found.mode());
+    may_be_planted(owner, rustix::process::geteuid().as_raw(), mode)
+}
+
+#[cfg(unix)]
+fn may_be_planted(owner: u32, us: u32, folder_mode: u32) -> bool {
+    folder_mode & 0o002 != 0 && owner != 0 && owner != us
+}
+
+#[cfg(not(unix))]
+fn is_of_a_stranger(_path: &Path, _folder: &Path) -> bool {
+    false
 }
 
 /// Every key and the commands that it is for.
@@ -242,6 +292,20 @@ mod tests {
     fn parse(text: &str) -> Result<Vec<(String, Vec<String>)>> {
         let settings = Settings::parse(Path::new("/p/mcpreel.toml"), text, false)?;
         Ok(settings.list.into_iter().map(|setting| (setting.option, setting.values)).collect())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_stranger_s_file_in_a_folder_for_everyone_is_not_ours() {
+        for (owner, us, folder, expected) in [
+            (1001, 1000, 0o41777, true),
+            (1001, 0, 0o40777, true),
+            (1001, 1000, 0o40755, false),
+            (1000, 1000, 0o41777, false),
+            (0, 1000, 0o41777, false),
+        ] {
+            assert_eq!(may_be_planted(owner, us, folder), expected, "{owner} {us} {folder:o}");
+        }
     }
 
     #[test]
