@@ -66,6 +66,7 @@ mod replay_listen;
 mod replay_matching;
 mod replay_negotiation;
 mod replay_redacted;
+mod replay_redacted_again;
 mod replay_rounds;
 mod replay_sessions;
 mod replay_tasks;

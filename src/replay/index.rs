@@ -45,7 +45,8 @@ impl Index {
     }
 
     /// Makes the exchanges with a key known to [`Index::queue`], and gives the key they are known by: another one
-    /// where placeholders in recorded text stand for what is in the live one.
+    /// where placeholders in recorded text stand for what is in the live one. Exchanges that are equal as they are go
+    /// first, then those with placeholders; `reuse`: played ones are as good as others.
     pub(super) fn prepare(
         &mut self,
         method: &str,
@@ -53,19 +54,26 @@ impl Index {
         tape: &Tape,
         taken: &[bool],
         rules: &Rules,
+        reuse: bool,
     ) -> Key {
         let Some(method) = self.methods.get_mut(method) else { return key };
-        if method.prepare(&key.bytes, tape, rules) {
+        let equal = method.prepare(&key.bytes, tape, rules);
+        let is_open = |method: &Method, key: &Key| {
+            let queue = method.queues.get(&key.bytes);
+            queue.is_some_and(|queue| reuse || queue.open(None, taken).next().is_some())
+        };
+        if equal && is_open(method, &key) {
             return key;
         }
         let standing: Vec<Key> = method.patterns.iter().filter_map(|known| known.stands_for(&key)).collect();
         for candidate in &standing {
             method.prepare(&candidate.bytes, tape, rules);
         }
-        let is_open = |key: &&Key| {
-            method.queues.get(&key.bytes).is_some_and(|queue| queue.open(None, taken).next().is_some())
-        };
-        standing.iter().find(is_open).or(standing.first()).cloned().unwrap_or(key)
+        let open = standing.iter().find(|candidate| is_open(method, candidate));
+        match open.or(standing.first().filter(|_| !equal)) {
+            Some(found) => found.clone(),
+            None => key,
+        }
     }
 
     /// The exchanges with a key.

@@ -315,7 +315,8 @@ impl Player {
             return;
         }
         let key = key::of(request.text, &request.view, request.era, &self.rules, false);
-        let key = self.index.prepare(&request.method, key, &self.tape, &self.taken, &self.rules);
+        let reuse = self.options.ordering == Ordering::Any;
+        let key = self.index.prepare(&request.method, key, &self.tape, &self.taken, &self.rules, reuse);
         match self.choose_kept(request, &key) {
             Choice::Fresh(exchange) => {
                 self.take(exchange, request, &key);

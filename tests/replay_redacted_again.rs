@@ -1,0 +1,80 @@
+//! A session that was redacted while it was recorded, and then the same session again.
+
+use std::sync::Arc;
+
+use mcpreel::redact::{Redactor, Rules, Side};
+
+use crate::support::Sandbox;
+use crate::support::replay::{call, said};
+
+/// Records calls of the tool `t` with these arguments; the n-th answer says `n<n>`.
+fn recorded(sandbox: &Sandbox, calls: &[String]) -> String {
+    let rules = Arc::new(Rules::new(true, &[]).unwrap());
+    let mut redactor = Redactor::new(Arc::clone(&rules), 1);
+    let mut records = Vec::new();
+    for (n, arguments) in calls.iter().enumerate() {
+        let request = call(&n.to_string(), "t", arguments);
+        let mut told = String::new();
+        let payload = redactor.redact(&request, Side::Client).map_or(request, |redacted| {
+            told = format!(r#""redacted":{},"#, serde_json::to_string(&redacted.rules).unwrap());
+            redacted.text
+        });
+        records.push(format!(r#"{{"from":"client",{told}"payload":{payload}}}"#));
+        let answer = said(&n.to_string(), &format!("n{n}"));
+        records.push(format!(r#"{{"from":"server","payload":{answer}}}"#));
+    }
+    let manifest = serde_json::to_string(&rules.manifest(redactor.counts())).unwrap();
+    let cassette = format!(
+        r#"{{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"mcpreel 0.1.0","servers":{{"demo":{{"transport":"stdio","command":["demo"]}}}},"redaction":{manifest},"messages":[{}]}}"#,
+        records.join(",\n")
+    );
+    sandbox.file("c.json", cassette + "\n");
+    records.join("\n")
+}
+
+fn owned(calls: &[&str]) -> Vec<String> {
+    calls.iter().map(|call| (*call).to_owned()).collect()
+}
+
+/// Plays calls and gives the numbers of the answers; `None` for a miss.
+fn played(sandbox: &Sandbox, calls: &[String], options: &[&str]) -> Vec<Option<usize>> {
+    let mut client = sandbox.serve(options);
+    let mut got = Vec::new();
+    for (n, arguments) in calls.iter().enumerate() {
+        let answer = client.ask(&call(&n.to_string(), "t", arguments));
+        let text = answer.split_once(r#""text":"n"#).and_then(|(_, rest)| rest.split_once('"'));
+        got.push(text.map(|(number, _)| number.parse().unwrap()));
+    }
+    let missed = got.contains(&None);
+    client.close(if missed { 3 } else { 0 });
+    got
+}
+
+#[track_caller]
+fn plays_again(calls: &[&str]) -> String {
+    let sandbox = Sandbox::new();
+    let calls = owned(calls);
+    let cassette = recorded(&sandbox, &calls);
+    let expected: Vec<_> = (0..calls.len()).map(Some).collect();
+    assert_eq!(played(&sandbox, &calls, &[]), expected, "{cassette}");
+    cassette
+}
+
+#[test]
+fn what_was_said_before_its_key_named_it_is_one_queue_with_what_was_said_after() {
+    let calls = [
+        r#"{"path":"/a/FAKE-value-123"}"#,
+        r#"{"token":"FAKE-value-123"}"#,
+        r#"{"path":"/a/FAKE-value-123"}"#,
+        r#"{"path":"/a/FAKE-value-123"}"#,
+    ];
+    let cassette = plays_again(&calls);
+    assert!(cassette.contains("/a/FAKE-value-123") && cassette.contains("/a/REDACTED-1"), "{cassette}");
+    let sandbox = Sandbox::new();
+    recorded(&sandbox, &owned(&calls));
+    // Once too often is too often.
+    let more = [0, 2, 2, 2].map(|at: usize| calls[at].to_owned());
+    assert_eq!(played(&sandbox, &more, &[]), [Some(0), Some(2), Some(3), None]);
+    // The first recorded one stays the first where nothing is used up.
+    assert_eq!(played(&sandbox, &more, &["--ordering", "any"]), [Some(0); 4]);
+}
