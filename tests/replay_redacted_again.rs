@@ -46,7 +46,8 @@ fn played(sandbox: &Sandbox, calls: &[String], options: &[&str]) -> Vec<Option<u
         got.push(text.map(|(number, _)| number.parse().unwrap()));
     }
     let missed = got.contains(&None);
-    client.close(if missed { 3 } else { 0 });
+    let ended = client.close(if missed { 3 } else { 0 });
+    assert!(missed || ended.stderr.is_empty(), "{}", ended.stderr);
     got
 }
 
@@ -77,4 +78,47 @@ fn what_was_said_before_its_key_named_it_is_one_queue_with_what_was_said_after()
     assert_eq!(played(&sandbox, &more, &[]), [Some(0), Some(2), Some(3), None]);
     // The first recorded one stays the first where nothing is used up.
     assert_eq!(played(&sandbox, &more, &["--ordering", "any"]), [Some(0); 4]);
+}
+
+#[test]
+fn a_secret_that_holds_another_find_is_one_placeholder_where_it_stands_again() {
+    for (calls, stored) in [
+        (
+            vec![r#"{"db_secret":"host=10.1.2.2 db=1"}"#, r#"{"q":"host=10.1.2.2 db=1"}"#],
+            r#"{"q":"REDACTED-1"}"#,
+        ),
+        (
+            vec![r#"{"credential":"ann@corp.io/key-77"}"#, r#"{"q":"is ann@corp.io/key-77 ok?"}"#],
+            r#"{"q":"is REDACTED-1 ok?"}"#,
+        ),
+        (
+            vec![
+                r#"{"db_password_dsn":"postgres://u:p4ss@10.1.2.3:5432/db"}"#,
+                r#"{"dsn":"postgres://u:p4ss@10.1.2.3:5432/db"}"#,
+            ],
+            r#"{"dsn":"https://redacted.invalid/1"}"#,
+        ),
+        (
+            vec![
+                r#"{"hook_secret":"https://h.io/p?token=abc123def456&a=1"}"#,
+                r#"{"url":"https://h.io/p?token=abc123def456&a=1"}"#,
+                r#"{"q":"post to https://h.io/p?token=abc123def456&a=1 now"}"#,
+            ],
+            r#"{"q":"post to https://redacted.invalid/1 now"}"#,
+        ),
+        (
+            vec![
+                r#"{"token":"{\"password\":\"x-1\",\"k\":1}"}"#,
+                r#"{"q":"as {\"password\":\"x-1\",\"k\":1} was"}"#,
+            ],
+            r#"{"q":"as REDACTED-1 was"}"#,
+        ),
+        (
+            vec![r#"{"token":"start 10.1.2.2","q":"start 10.1.2.2"}"#],
+            r#"{"token":"REDACTED-1","q":"REDACTED-1"}"#,
+        ),
+    ] {
+        let cassette = plays_again(&calls);
+        assert!(cassette.contains(stored), "{stored}: {cassette}");
+    }
 }

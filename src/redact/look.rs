@@ -1,11 +1,13 @@
 //! What one look at a text knows: the rules, the values seen earlier, and who speaks.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::document::{Document, Found, Hit, New, Removal};
 use super::echo::Echoes;
 use super::encoded;
 use super::nested;
+use super::overlap;
 use super::placeholder::is_placeholder;
 use super::prose;
 use super::rules::{PLACEHOLDER, Rules};
@@ -98,6 +100,12 @@ impl<'a> Look<'a> {
         scope: Scope,
         found: &mut Found,
     ) {
+        let mut echoed = Vec::new();
+        self.echoes.into_iter().for_each(|echoes| echoes.find(text, &mut echoed));
+        let spans: Vec<Span> = echoed.iter().map(|(_, span, _)| *span).collect();
+        let mut opened = structure.map(<[Span]>::to_vec);
+        overlap::yield_to(&spans, found, opened.get_or_insert_default());
+        let structure = structure.and(opened.as_deref());
         let mut parts = Parts { text, path, taken: BTreeMap::new(), list: Vec::new() };
         // What was found in structure lies inside it.
         match structure.filter(|structure| !structure.is_empty()) {
@@ -118,26 +126,22 @@ impl<'a> Look<'a> {
             }
         }
         let triggers = if self.rules.has_hinted() { Triggers::of(text.as_bytes()) } else { Triggers::ALL };
-        let mut matches: Vec<(Span, usize)> = Vec::new();
+        let mut matches: Vec<(Span, usize, Option<String>)> = Vec::new();
         for (rule, pattern) in self.rules.texts() {
             if (self.client && pattern.server_only) || (scope == Scope::Routing && pattern.personal) {
                 continue;
             }
             let mut spans = Vec::new();
             pattern.find(text, triggers, &mut spans);
-            matches.extend(spans.into_iter().map(|span| (span, rule)));
+            matches.extend(spans.into_iter().map(|span| (span, rule, None)));
         }
-        // The earliest first, then the widest, then the rule that comes first.
-        matches.sort_by_key(|(span, rule)| (span.start, std::cmp::Reverse(span.end), *rule));
-        for (span, rule) in matches {
-            parts.add_value(self.rules, rule, span);
-        }
-        if let Some(echoes) = self.echoes {
-            let mut spans = Vec::new();
-            echoes.find(text, &mut spans);
-            spans.sort_by_key(|(_, span, _)| (span.start, std::cmp::Reverse(span.end)));
-            for (rule, span, value) in spans {
-                parts.add(rule, span, &value, false);
+        matches.extend(echoed.into_iter().map(|(rule, span, value)| (span, rule, Some(value))));
+        // The earliest first, then the widest, then what is no echo, then the rule that comes first.
+        matches.sort_by_key(|(span, rule, echo)| (span.start, Reverse(span.end), echo.is_some(), *rule));
+        for (span, rule, echo) in matches {
+            match echo {
+                Some(value) => parts.add(rule, span, &value, false),
+                None => parts.add_value(self.rules, rule, span),
             }
         }
         if scope == Scope::All && level < nested::DEEPEST && !self.rules.is_empty() {
@@ -152,7 +156,7 @@ impl<'a> Look<'a> {
                 }
             }
         }
-        parts.finish(found);
+        parts.finish(self.rules, found);
     }
 }
 
@@ -206,14 +210,15 @@ impl Parts<'_> {
         }
     }
 
-    fn finish(self, found: &mut Found) {
+    fn finish(self, rules: &Rules, found: &mut Found) {
         if self.list.is_empty() {
             return;
         }
-        for hit in &self.list {
+        let list = overlap::join(rules, self.text, self.list);
+        for hit in &list {
             found.removals.push(Removal { span: hit.span, new: New::Part(hit.value.clone()) });
         }
-        found.hits.extend(self.list);
+        found.hits.extend(list);
         found.hits.sort_by_key(|hit| hit.span);
         found.removals.sort_by_key(|removal| removal.span);
     }

@@ -21,6 +21,7 @@ mod known;
 mod look;
 mod manifest;
 mod nested;
+mod overlap;
 mod pack;
 mod pairs;
 mod placeholder;

@@ -79,6 +79,12 @@ impl Treatments {
         self.nodes.binary_search_by_key(&node, |entry| entry.0).is_ok()
     }
 
+    /// Whether texts or names are compared without what was found in them.
+    #[must_use]
+    pub fn opens(&self) -> bool {
+        self.nodes.iter().any(|(_, treat)| *treat != Treat::Drop)
+    }
+
     /// Whether everything is compared as it is.
     #[must_use]
     pub fn is_empty(&self) -> bool {

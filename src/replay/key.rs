@@ -169,6 +169,9 @@ pub struct Key {
     /// Where the request holds a value that redaction replaces, and that value: a placeholder in the cassette, the
     /// real thing in a live request. A part of a text goes by its number: `*0`.
     pub secrets: Vec<(String, String)>,
+    /// The bytes with all text in it as it is, where that makes a difference: a placeholder in the cassette may stand
+    /// for more than what is found in a live text, which nothing is known about.
+    pub spelled: Option<Vec<u8>>,
 }
 
 impl Key {
@@ -179,12 +182,23 @@ impl Key {
         if !self.bytes.contains(&redact::ANY) {
             return None;
         }
-        let values = redact::fit(&self.bytes, &live.bytes)?;
+        let spelled = live.spelled.as_ref().and_then(|spelled| redact::fit(&self.bytes, spelled));
+        let values = spelled.or_else(|| redact::fit(&self.bytes, &live.bytes))?;
         let mut secrets = live.secrets.clone();
         secrets.retain(|(path, _)| !path.starts_with('*'));
-        secrets.extend(numbered(values));
-        Some(Self { bytes: self.bytes.clone(), secrets })
+        secrets.extend(numbered(values.iter().map(|value| unescaped(value)).collect()));
+        Some(Self { bytes: self.bytes.clone(), secrets, spelled: None })
     }
+}
+
+/// A piece of a string in a comparison form, as it was meant.
+fn unescaped(form: &str) -> String {
+    let mut text = String::with_capacity(form.len());
+    let mut chars = form.chars();
+    while let Some(char) = chars.next() {
+        text.extend(if char == '\\' { chars.next() } else { Some(char) });
+    }
+    text
 }
 
 fn numbered(values: Vec<String>) -> impl Iterator<Item = (String, String)> {
@@ -201,6 +215,7 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
     bytes.push(0);
     let params = view.params.map_or("", |span| span.of(text));
     let mut secrets = Vec::new();
+    let mut spelled = None;
     // All initialize parameters are the client's own business.
     if method != "initialize" && !params.is_empty() && params != "{}" && params != "null" {
         // Rules by pointer are about the whole message.
@@ -215,11 +230,19 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
                 bytes.truncate(start);
             }
             let parts = filter.redacted.settle(&mut bytes, start);
+            if !recorded && filter.redacted.opens() {
+                let mut form = bytes.get(..start).unwrap_or_default().to_vec();
+                canonical::write(&tree, root, &mut form, &mut |index| match filter.treat(index) {
+                    Treat::As(_) | Treat::Named(..) if filter.redacted.covers(index) => Treat::Keep,
+                    treat => treat,
+                });
+                spelled = Some(form);
+            }
             secrets = filter.redacted.leaves;
             secrets.extend(numbered(parts));
         }
     }
-    Key { bytes, secrets }
+    Key { bytes, secrets, spelled }
 }
 
 struct Filter<'t, 'a> {
