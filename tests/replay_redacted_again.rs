@@ -122,3 +122,41 @@ fn a_secret_that_holds_another_find_is_one_placeholder_where_it_stands_again() {
         assert!(cassette.contains(stored), "{stored}: {cassette}");
     }
 }
+
+#[test]
+fn what_is_alike_without_a_placeholder_goes_first() {
+    for (calls, live, expected) in [
+        (
+            vec![r#"{"user":"x","password":"hunter2"}"#, r#"{"user":"x","password":""}"#],
+            vec![r#"{"user":"x","password":""}"#, r#"{"user":"x","password":"other"}"#],
+            [1, 0],
+        ),
+        (vec![r#"{"token":"a"}"#, "{}"], vec!["{}", r#"{"token":"zz"}"#], [1, 0]),
+        (vec!["{}", r#"{"token":"a"}"#], vec![r#"{"token":"zz"}"#, "{}"], [1, 0]),
+        (
+            vec![r#"{"token":"a"}"#, r#"{"token":null}"#],
+            vec![r#"{"token":null}"#, r#"{"token":"a"}"#],
+            [1, 0],
+        ),
+        (vec![r#"{"token":""}"#, r#"{"token":null}"#], vec![r#"{"token":null}"#, r#"{"token":"a"}"#], [1, 0]),
+        (vec![r#"{"token":"a"}"#, r#"{"token":[]}"#], vec![r#"{"token":[]}"#, r#"{"token":"a"}"#], [1, 0]),
+        (
+            vec![r#"{"token":["a"]}"#, r#"{"token":[""]}"#],
+            vec![r#"{"token":[""]}"#, r#"{"token":["b"]}"#],
+            [1, 0],
+        ),
+        (
+            vec![r#"{"q":"password=abc&x=1"}"#, r#"{"q":"password=&x=1"}"#],
+            vec![r#"{"q":"password=&x=1"}"#, r#"{"q":"password=z&x=1"}"#],
+            [1, 0],
+        ),
+        // Where there is nothing nearer, any will do.
+        (vec![r#"{"token":"a"}"#, r#"{"token":""}"#], vec!["{}", "{}"], [1, 0]),
+    ] {
+        let sandbox = Sandbox::new();
+        let cassette = recorded(&sandbox, &owned(&calls));
+        assert_eq!(played(&sandbox, &owned(&live), &[]), expected.map(Some), "{cassette}");
+        let any = played(&sandbox, &owned(&live), &["--ordering", "any"]);
+        assert_eq!(any.first(), Some(&Some(expected[0])), "{cassette}");
+    }
+}

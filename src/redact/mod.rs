@@ -43,7 +43,7 @@ pub use pack::TextPack;
 pub use placeholder::{Numbers, is_placeholder};
 pub use redactor::{Redacted, Redactor, Side};
 pub use rules::{KNOWN, Options, Rules};
-pub use treatments::{ANY, Treatments, fit};
+pub use treatments::{ANY, Cover, Treatments, distance, fit};
 
 #[cfg(test)]
 mod tests;

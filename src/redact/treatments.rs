@@ -1,9 +1,12 @@
 //! How a message is compared when values in it are, or would be, redacted.
 
+use std::cmp::Ordering;
+
 use super::document::{Document, New, Removal};
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::tree::Kind;
 
 /// What [`canonical::write`] has to do with the nodes of one message, and the values that were left out.
 ///
@@ -15,8 +18,49 @@ pub struct Treatments {
     /// The string leaves that rules cover, in document order, as JSON pointer and decoded value; empty ones are not
     /// among them. The player checks that placeholders agree one to one with live values.
     pub leaves: Vec<(String, String)>,
+    /// What was written in each covered place, as JSON pointer and kind, sorted.
+    pub covers: Vec<(String, Cover)>,
     /// What was found in the middle of text, by the number that [`settle`] takes out again.
     parts: Vec<String>,
+}
+
+/// What stands in a covered place, as far as a cassette tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cover {
+    /// Text, or its placeholder.
+    Text,
+    /// A number, or the 0 in its place.
+    Number,
+    /// An empty string.
+    Empty,
+    /// Null.
+    Null,
+    /// An object or array with nothing in it.
+    Hollow,
+}
+
+/// How far what is covered in two messages is from being written alike, where they are equal otherwise; 0 is alike.
+/// A value is nearer to any other value than to none.
+#[must_use]
+pub fn distance(one: &[(String, Cover)], other: &[(String, Cover)]) -> usize {
+    let is_value = |cover: Option<Cover>| matches!(cover, Some(Cover::Text | Cover::Number));
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    let mut distance = 0;
+    loop {
+        let order = match (one.peek(), other.peek()) {
+            (None, None) => return distance,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((left, _)), Some((right, _))) => left.cmp(right),
+        };
+        let left = if order == Ordering::Greater { None } else { one.next().map(|entry| entry.1) };
+        let right = if order == Ordering::Less { None } else { other.next().map(|entry| entry.1) };
+        distance += match (left == right, is_value(left) == is_value(right)) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
+    }
 }
 
 impl Treatments {
@@ -61,7 +105,7 @@ impl Treatments {
             .filter(|hit| !hit.part && !hit.number && !hit.value.is_empty())
             .map(|hit| (hit.path.clone(), hit.value.clone()))
             .collect();
-        Self { nodes, leaves, parts }
+        Self { nodes, leaves, covers: covers(document, &dropped), parts }
     }
 
     /// What to do with a node; the argument of [`canonical::write`].
@@ -125,6 +169,27 @@ impl Treatments {
         bytes.extend_from_slice(rest);
         values
     }
+}
+
+fn covers(document: &Document<'_, '_>, dropped: &[bool]) -> Vec<(String, Cover)> {
+    let tree = document.tree;
+    let mut covers: Vec<(String, Cover)> = Vec::new();
+    for hit in document.hits.iter().filter(|hit| !hit.part) {
+        let cover = match () {
+            () if hit.number => Cover::Number,
+            () if !hit.value.is_empty() => Cover::Text,
+            () if hit.span.of(tree.text) == "null" => Cover::Null,
+            () => Cover::Empty,
+        };
+        covers.push((hit.path.clone(), cover));
+    }
+    for (index, node) in tree.iter().filter(|(index, _)| dropped.get(*index) == Some(&true)) {
+        if matches!(node.kind, Kind::Object | Kind::Array) && tree.children(index).next().is_none() {
+            covers.push((document.walk.pointer(tree, index), Cover::Hollow));
+        }
+    }
+    covers.sort();
+    covers
 }
 
 /// In a comparison form: any text up to the end of the string it stands in. No UTF-8 has this byte.

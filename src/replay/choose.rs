@@ -83,8 +83,8 @@ impl Player {
         queue.asked += 1;
         if self.options.ordering == Ordering::Any {
             let all: Vec<u32> = match inputs {
-                Some(_) => queue.all().collect(),
-                None => queue.all().take(1).collect(),
+                None if !queue.is_covered() => queue.all().take(1).collect(),
+                _ => queue.nearest(queue.all().collect(), key),
             };
             return match self.fitting(all, inputs).first() {
                 Some(&first) if is_open(first, &self.taken) => Choice::Fresh(first),
@@ -92,7 +92,7 @@ impl Player {
                 None => self.choose_otherwise(request, inputs),
             };
         }
-        let next = if inputs.is_none() && key.secrets.is_empty() {
+        let next = if inputs.is_none() && key.secrets.is_empty() && !queue.is_covered() {
             queue.next(stands_for, &self.taken)
         } else {
             self.choose_by_values(request, key, inputs, stands_for)
@@ -123,6 +123,10 @@ impl Player {
         let again = match repeat {
             Repeat::Never => None,
             _ if inputs.is_some() => fitting.last().copied(),
+            Repeat::Last if queue.is_covered() => {
+                let near = queue.nearest(queue.all().collect(), key);
+                queue.last.filter(|last| near.contains(last)).or(near.last().copied())
+            }
             Repeat::Last => queue.last.or_else(|| queue.all().last()),
             Repeat::Cycle => queue.all().nth(asked.saturating_sub(1) % recorded.max(1)),
         };
@@ -130,7 +134,7 @@ impl Player {
     }
 
     /// Among open exchanges with the key: those whose recorded inputs the live ones stand for, best first; then those
-    /// whose placeholders agree one to one with the values seen so far.
+    /// that are alike without the help of a placeholder; then those whose placeholders agree one to one with the values seen so far.
     fn choose_by_values(
         &mut self,
         request: &Request<'_>,
@@ -140,6 +144,7 @@ impl Player {
     ) -> Option<u32> {
         let queue = self.index.queue(&request.method, &key.bytes)?;
         let open = self.fitting(queue.open(stands_for, &self.taken).collect(), inputs);
+        let open = queue.nearest(open, key);
         let first = open.first().copied()?;
         if key.secrets.is_empty() {
             return Some(first);

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use super::key::{self, Key, Rules};
 use super::tape::Tape;
-use crate::redact::{ANY, is_placeholder};
+use crate::redact::{ANY, Cover, distance, is_placeholder};
 
 /// The exchanges of a tape by method and key. When a method is first asked for, the keys of its exchanges are hashed;
 /// a key itself is kept only when it is asked for, since a cassette may hold very many.
@@ -120,7 +120,7 @@ impl Method {
         let mut queue = Queue::default();
         for &(_, number) in self.hashes.iter().skip(from).take_while(|(hash, _)| *hash == wanted) {
             match key_of(number) {
-                Some((conn, recorded)) if recorded.bytes == key => queue.push(conn, number, recorded.secrets),
+                Some((conn, recorded)) if recorded.bytes == key => queue.push(conn, number, recorded),
                 _ => {}
             }
         }
@@ -152,10 +152,16 @@ pub(super) struct Queue {
     pub(super) asked: usize,
     /// The placeholders in each exchange, where there are any, with their pointers.
     pub(super) secrets: HashMap<u32, Vec<(String, String)>>,
+    /// What each exchange has in the places that redaction covers, where there are any.
+    covers: HashMap<u32, Vec<(String, Cover)>>,
 }
 
 impl Queue {
-    fn push(&mut self, conn: u32, exchange: u32, mut secrets: Vec<(String, String)>) {
+    fn push(&mut self, conn: u32, exchange: u32, key: Key) {
+        let Key { mut secrets, covers, .. } = key;
+        if !covers.is_empty() {
+            self.covers.insert(exchange, covers);
+        }
         // A fixed text says nothing of the value it stands for.
         secrets.retain(|(_, value)| is_placeholder(value));
         if !secrets.is_empty() {
@@ -203,6 +209,24 @@ impl Queue {
             *at += 1;
         }
         None
+    }
+
+    /// Whether redaction covers anything in the exchanges.
+    pub(super) fn is_covered(&self) -> bool {
+        !self.covers.is_empty()
+    }
+
+    /// Those of the exchanges in which what redaction covers is written most like in a live request.
+    pub(super) fn nearest(&self, exchanges: Vec<u32>, key: &Key) -> Vec<u32> {
+        if !self.is_covered() {
+            return exchanges;
+        }
+        let known = |exchange: u32| self.covers.get(&exchange).map_or(&[][..], Vec::as_slice);
+        let distances: Vec<usize> =
+            exchanges.iter().map(|exchange| distance(known(*exchange), &key.covers)).collect();
+        let least = distances.iter().min().copied();
+        let near = exchanges.into_iter().zip(distances);
+        near.filter(|(_, distance)| Some(*distance) == least).map(|(exchange, _)| exchange).collect()
     }
 
     /// All exchanges, session by session.

@@ -14,7 +14,7 @@ use crate::jsonrpc::scan::{Members, Span};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Tree};
 use crate::mcp::{self, Era};
-use crate::redact;
+use crate::redact::{self, Cover};
 
 /// What a user (or the cassette) said about matching, on top of the built-in rules.
 #[derive(Debug)]
@@ -169,6 +169,8 @@ pub struct Key {
     /// Where the request holds a value that redaction replaces, and that value: a placeholder in the cassette, the
     /// real thing in a live request. A part of a text goes by its number: `*0`.
     pub secrets: Vec<(String, String)>,
+    /// What is written in the places that redaction covers; requests with equal bytes may differ in it.
+    pub covers: Vec<(String, Cover)>,
     /// The bytes with all text in it as it is, where that makes a difference: a placeholder in the cassette may stand
     /// for more than what is found in a live text, which nothing is known about.
     pub spelled: Option<Vec<u8>>,
@@ -187,7 +189,7 @@ impl Key {
         let mut secrets = live.secrets.clone();
         secrets.retain(|(path, _)| !path.starts_with('*'));
         secrets.extend(numbered(values.iter().map(|value| unescaped(value)).collect()));
-        Some(Self { bytes: self.bytes.clone(), secrets, spelled: None })
+        Some(Self { bytes: self.bytes.clone(), secrets, covers: live.covers.clone(), spelled: None })
     }
 }
 
@@ -215,6 +217,7 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
     bytes.push(0);
     let params = view.params.map_or("", |span| span.of(text));
     let mut secrets = Vec::new();
+    let mut covers = Vec::new();
     let mut spelled = None;
     // All initialize parameters are the client's own business.
     if method != "initialize" && !params.is_empty() && params != "{}" && params != "null" {
@@ -239,10 +242,19 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
                 spelled = Some(form);
             }
             secrets = filter.redacted.leaves;
+            covers = filter.redacted.covers;
+            covers.retain(|(pointer, _)| is_compared(pointer, rules));
             secrets.extend(numbered(parts));
         }
     }
-    Key { bytes, secrets, spelled }
+    Key { bytes, secrets, covers, spelled }
+}
+
+/// Whether a place is one that could tell two requests apart.
+fn is_compared(pointer: &str, rules: &Rules) -> bool {
+    let member = pointer.strip_prefix("/params/").and_then(|rest| rest.split('/').next());
+    member.is_some_and(|member| !matches!(member, "_meta" | "inputResponses" | "task"))
+        && !rules.ignores(pointer)
 }
 
 struct Filter<'t, 'a> {
