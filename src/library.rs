@@ -146,7 +146,7 @@ impl UseCassette {
     ) -> Result<Vec<OsString>> {
         let binary = self.find_binary()?;
         let open = self.open()?;
-        let wrapping = open.session.wrapping(name).into_iter().map(OsString::from);
+        let wrapping = open.session.wrapping(name)?.into_iter().map(OsString::from);
         let line = [binary.into_os_string()].into_iter().chain(wrapping);
         open.commands.push(name.to_owned());
         Ok(line.chain(command.into_iter().map(Into::into)).collect())

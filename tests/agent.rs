@@ -85,7 +85,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
     let (mut config, mut texts, mut status, mut only) =
         (std::env::var("MCP_CONFIG").ok(), Vec::new(), 0, None);
-    let (mut waits, mut leaves) = (false, false);
+    let (mut waits, mut leaves, mut signal) = (false, false, None);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--say" => texts.push(arguments.next().unwrap()),
@@ -93,6 +93,8 @@ fn main() {
             "--only" => only = arguments.next(),
             // Goes on until it is signalled.
             "--wait" => waits = true,
+            // Sends this signal to its servers and ends.
+            "--signal" => signal = arguments.next(),
             // Ends without closing its servers.
             "--leave" => leaves = true,
             _ => config = Some(argument.trim_start_matches("config=").to_owned()),
@@ -119,6 +121,14 @@ fn main() {
                 println!("{name} {} {answer}", message["method"].as_str().unwrap());
             }
         }
+    }
+    if let Some(signal) = signal {
+        for (_, server) in &servers {
+            if let Server::Process { child, .. } = server {
+                Command::new("kill").args(["-s", &signal, &child.id().to_string()]).status().unwrap();
+            }
+        }
+        leaves = true;
     }
     if waits {
         loop {

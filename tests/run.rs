@@ -409,6 +409,43 @@ fn an_agent_that_is_signalled_or_leaves_its_servers_behind_is_recorded_too() {
 }
 
 #[test]
+fn a_replay_whose_process_is_killed_before_it_reports_does_not_end_well() {
+    let sandbox = Sandbox::new();
+    two(&sandbox);
+    run(&sandbox, &[], &["--only", "a", "--say", "x"]).run().expect(0);
+    std::fs::create_dir(sandbox.path.join("reports")).unwrap();
+    let told = "mcpreel: a: a process was killed before it could report; what it was asked is not known\n";
+    // One that is stopped does not hear SIGTERM, and is ended all the same.
+    for (signal, report) in [("KILL", "report.jsonl"), ("STOP", "reports")] {
+        let options = ["-q", "--mode", "none", "--report", report];
+        let done =
+            run(&sandbox, &options, &["--only", "a", "--say", "y", "--signal", signal]).run().expect(3);
+        assert!(done.stderr().ends_with(told), "{signal}: {}", done.stderr());
+    }
+    assert_eq!(sandbox.read("report.jsonl"), "");
+    let reports =
+        || std::fs::read_dir(sandbox.path.join("reports")).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(reports().map(|path| std::fs::metadata(path).unwrap().len()).collect::<Vec<_>>(), [0]);
+    // The others report as ever, into a file of the user's or into a folder.
+    for report in ["report.jsonl", "reports"] {
+        let options = ["-q", "--mode", "none", "--report", report];
+        let done = run(&sandbox, &options, &["--only", "a", "--say", "x"]).run().expect(0);
+        assert!(!done.stderr().contains("killed"), "{}", done.stderr());
+    }
+    let row = "{\"mcpreel_report\":1,";
+    assert!(
+        sandbox.read("report.jsonl").starts_with(row) && sandbox.read("report.jsonl").lines().count() == 1
+    );
+    let rows = reports().filter(|path| std::fs::read_to_string(path).unwrap().starts_with(row)).count();
+    assert_eq!((rows, reports().count()), (1, 2));
+    // A recording leaves its reports in a folder only.
+    run(&sandbox, &["--mode", "all", "--report", "reports"], &["--say", "x"]).run().expect(0);
+    run(&sandbox, &["--mode", "all", "--report", "none.jsonl"], &["--say", "x"]).run().expect(0);
+    assert_eq!(reports().count(), 4);
+    assert!(!sandbox.path.join("none.jsonl").exists());
+}
+
+#[test]
 fn another_recording_of_the_cassette_is_waited_for_or_told() {
     let sandbox = Sandbox::new();
     two(&sandbox);

@@ -13,7 +13,7 @@ use super::upstream::Plan;
 use crate::cassette::Transport;
 use crate::cassette::segments::{CassetteOnDisk, Completion, Joined, Merged, find};
 use crate::door::episodes::{Finished, Piped, Place, Web, server_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What is done, in the line at the start.
 pub const DOING: &str = "replaying, and appending what is new to";
@@ -73,14 +73,15 @@ pub fn place(setup: &Setup<'_>, source: &CassetteOnDisk, joined: Joined) -> Resu
 /// Replays, and appends what the live server says. The place is left in any case.
 pub fn run(setup: &Setup<'_>, what: &Replay<'_>, joined: Joined, reached: Reached<'_>) -> Result<u8> {
     joined.notes.iter().for_each(|note| setup.voice.note(note));
-    let place = place(setup, &what.source, joined)?;
+    let told = |error: &Error| setup.report_failure(error);
+    let place = place(setup, &what.source, joined).inspect_err(told)?;
     match reached {
         Reached::Command(command) => {
             let live = Piped::new(place, command, Arc::new(say));
             replay_with(what, Over::Stdio, Some(Live::Piped(live)))
         }
         Reached::Url(plan, http) => {
-            let live = Web::start(place, plan.behind(), Arc::new(say))?;
+            let live = Web::start(place, plan.behind(), Arc::new(say)).inspect_err(told)?;
             // Clients come the way the server is reached.
             let listen = Some(http.listen.unwrap_or_else(|| "127.0.0.1:0".to_owned()));
             replay_with(what, Over::Recorded(Http { listen, ..http }), Some(Live::Web(live)))

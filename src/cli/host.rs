@@ -9,8 +9,9 @@ use crossbeam_channel::{Sender, unbounded};
 
 use super::append;
 use super::listen::{self, Http};
-use super::options::{Replay, aside, conclude, player};
+use super::options::{Matching, Replay, aside, conclude, player};
 use super::record::Setup;
+use super::report::folder;
 use super::say;
 use super::use_::Use;
 use super::uses::Uses;
@@ -38,6 +39,8 @@ pub struct Hosting<'a> {
     pub session: &'a str,
     /// [`Mode::None`] for a replay.
     pub mode: Mode,
+    /// The folder for reports of replays.
+    pub report: Option<String>,
 }
 
 /// A listener in front of one server.
@@ -127,7 +130,8 @@ impl Hosting<'_> {
 
     fn play(&self, server: &str, source: CassetteOnDisk, live: Option<Web>) -> Result<Host> {
         let (name, path) = (server.to_owned(), self.cassette.to_owned());
-        let (matching, voice) = (self.common.matching(), self.common.voice());
+        let report = folder::own_file(self.report.as_deref())?;
+        let (matching, voice) = (Matching { report, ..self.common.matching() }, self.common.voice());
         let (owner, session) = (Owner::session(self.session), Some(self.session.to_owned()));
         let what = Replay {
             path: self.cassette,

@@ -230,9 +230,9 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
         require_all_used: command.require_all_used,
         require_faults: command.require_faults,
     };
-    let session = Session::begin(wanted, &chosen, voice)?;
-    let hosts = hosts::start(&session, &config, path)?;
-    let status = rewritten(&config, &hosts, &session)
+    let mut session = Session::begin(wanted, &chosen, voice)?;
+    let hosts = hosts::start(&mut session, &config, path)?;
+    let status = rewritten(&config, &hosts, &mut session)
         .and_then(|text| write(session.folder(), path, &text))
         .and_then(|copy| Agent::start(agent, &copy, command))
         .and_then(Agent::wait);
@@ -261,20 +261,20 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
 }
 
 /// The agent's configuration with every server going through us.
-fn rewritten(config: &Config, hosts: &[Kept], session: &Session) -> Result<String> {
+fn rewritten(config: &Config, hosts: &[Kept], session: &mut Session) -> Result<String> {
     let program = text_of(&std::env::current_exe().map_err(Error::io("find", "mcpreel"))?)?;
     let mut hosts = hosts.iter();
     let instead = config.servers().iter().map(|server| match &server.reached {
         Reached::Command { .. } => {
-            Instead::Wrapped { program: program.clone(), arguments: session.wrapping(&server.name) }
+            Ok(Instead::Wrapped { program: program.clone(), arguments: session.wrapping(&server.name)? })
         }
         Reached::Url { .. } => {
             let (url, kept) =
                 hosts.next().map(|(host, kept)| (host.url.clone(), kept.clone())).unwrap_or_default();
-            Instead::At { url, kept }
+            Ok(Instead::At { url, kept })
         }
     });
-    Ok(config.rewritten(&instead.collect::<Vec<_>>()))
+    Ok(config.rewritten(&instead.collect::<Result<Vec<_>>>()?))
 }
 
 /// Says what came of a recording, and gives the exit status.

@@ -1,6 +1,8 @@
 //! Several servers and one cassette: what `run` and the library door share. The mode is decided once, before anything
 //! starts, and whoever starts a server afterwards does so for this session.
 
+mod reports;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,7 @@ use super::record::Setup;
 use super::report::file;
 use super::report::merge::Summary;
 use super::report::row::{Row, subject};
+use super::say;
 use super::use_::Use;
 use super::{report, staging};
 use crate::cassette::merge::Files;
@@ -26,6 +29,7 @@ use crate::http::Headers;
 use crate::record::http::Address;
 use crate::replay::faults::Faults;
 use crate::stdio::tree;
+use reports::{Reported, Reports};
 
 /// How long `once` waits for another recording to end, before anything is started.
 const CLAIM_WAIT: Duration = Duration::from_secs(30);
@@ -64,10 +68,11 @@ pub struct Session {
     place: Option<Box<Joined>>,
     /// What is new goes behind what is there.
     appends: bool,
-    report: PathBuf,
+    report: Option<PathBuf>,
+    reports: Reports,
     require_all_used: bool,
     required_faults: Option<Faults>,
-    /// Goes last: it holds the report.
+    /// Goes last: it holds the reports.
     folder: Folder,
 }
 
@@ -94,15 +99,10 @@ impl Session {
         let name = wanted.session.unwrap_or_else(|| format!("run-{}", folder.token));
         let name = if name.contains('@') { name } else { format!("{name}@{}", std::process::id()) };
         wanted.report.as_deref().map_or(Ok(()), file::refuse_cassette)?;
-        let report = match &wanted.report {
-            Some(report) => absolute(report),
-            None => folder.path.join("report.jsonl"),
-        };
         let cassette = absolute(&wanted.cassette);
         let mut options = wanted.options;
         options.push(format!("--session={name}"));
         options.push(format!("--cassette={}", text_of(&cassette)?));
-        options.push(format!("--report={}", text_of(&report)?));
         options.push("--no-config".to_owned());
         if let Some(faults) = &wanted.faults {
             options.push(format!("--faults={}", text_of(&absolute(faults))?));
@@ -124,12 +124,19 @@ impl Session {
             mode: chosen.mode,
             place: None,
             appends: false,
-            report,
+            report: wanted.report.as_deref().map(absolute),
+            reports: Reports::below(&folder.path),
             require_all_used: wanted.require_all_used,
             required_faults,
             folder,
         };
         session.decide(&wanted.cassette, chosen, voice)?;
+        if let Some(report) =
+            session.report.as_ref().filter(|report| !report.is_dir() && !session.records_anew())
+        {
+            // Better now than when there is something to tell.
+            file::check(report)?;
+        }
         Ok(session)
     }
 
@@ -169,6 +176,11 @@ impl Session {
         self.mode == Mode::None
     }
 
+    /// Whether it records, and replays nothing.
+    fn records_anew(&self) -> bool {
+        self.place.is_some() && !self.appends
+    }
+
     /// A folder of its own that only the user can read, gone with it.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -176,14 +188,25 @@ impl Session {
     }
 
     /// What has to stand in front of a server's command line, for the program `mcpreel`.
-    #[must_use]
-    pub fn wrapping(&self, server: &str) -> Vec<String> {
-        let front = ["use".to_owned(), format!("--server={server}")].into_iter();
-        front.chain(self.options.iter().cloned()).chain(["--".to_owned()]).collect()
+    ///
+    /// # Errors
+    ///
+    /// When there can be no folder for the reports of its processes.
+    pub fn wrapping(&mut self, server: &str) -> Result<Vec<String>> {
+        let report = self.reports.folder_of(server)?;
+        let front =
+            ["use".to_owned(), format!("--server={server}"), format!("--report={report}")].into_iter();
+        Ok(front.chain(self.options.iter().cloned()).chain(["--".to_owned()]).collect())
     }
 
-    fn hosting(&self) -> Hosting<'_> {
-        Hosting { common: &self.common, cassette: &self.cassette, session: &self.name, mode: self.mode }
+    fn hosting(&self, report: Option<String>) -> Hosting<'_> {
+        Hosting {
+            common: &self.common,
+            cassette: &self.cassette,
+            session: &self.name,
+            mode: self.mode,
+            report,
+        }
     }
 
     /// Records a server at a URL, with these headers in place of the client's, or what is new of it.
@@ -191,10 +214,13 @@ impl Session {
     /// # Errors
     ///
     /// When it cannot begin.
-    pub fn record_url(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
+    pub fn record_url(&mut self, server: &str, address: Address, headers: Headers) -> Result<Host> {
         match self.appends {
-            true => self.hosting().append(server, address, headers),
-            false => self.hosting().record(server, address, headers),
+            true => {
+                let report = self.reports.folder_of(server)?;
+                self.hosting(Some(report)).append(server, address, headers)
+            }
+            false => self.hosting(None).record(server, address, headers),
         }
     }
 
@@ -204,26 +230,33 @@ impl Session {
     /// # Errors
     ///
     /// When it cannot begin.
-    pub fn replay_url(&self, server: &str) -> Result<Host> {
-        self.hosting().replay(server)
+    pub fn replay_url(&mut self, server: &str) -> Result<Host> {
+        let report = self.reports.folder_of(server)?;
+        self.hosting(Some(report)).replay(server)
     }
 
-    /// Waits for the processes of the session below this one, and has them end if they do not by themselves.
+    /// Waits for the processes of the session, and has them end if they do not by themselves.
     pub fn wait(&self) {
         let started = Instant::now();
-        let mut told = false;
+        let mut stops =
+            [(LEAVE_WAIT, tree::Stop::Terminate), (2 * LEAVE_WAIT, tree::Stop::Kill)].into_iter().peekable();
         loop {
-            let ours = tree::descendants().into_iter().filter(|pid| is_of(*pid, &self.name));
-            let ours: Vec<u32> = ours.collect();
-            if ours.is_empty() || started.elapsed() > 2 * LEAVE_WAIT {
+            let ours = self.processes();
+            // One that a SIGKILL does not end hangs in the kernel.
+            if ours.is_empty() || started.elapsed() > 3 * LEAVE_WAIT {
                 return;
             }
-            if started.elapsed() > LEAVE_WAIT && !told {
-                tree::terminate(&ours, tree::Stop::Terminate);
-                told = true;
+            if let Some((_, how)) = stops.next_if(|(after, _)| started.elapsed() > *after) {
+                tree::terminate(&ours, how);
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Those below this one, and those that are not and have begun a report.
+    fn processes(&self) -> Vec<u32> {
+        let all = tree::descendants().into_iter().chain(self.reports.unfinished());
+        all.filter(|pid| *pid != std::process::id() && is_of(*pid, &self.name)).collect()
     }
 
     fn leave_place(&mut self) -> Option<Result<Completion>> {
@@ -238,6 +271,10 @@ impl Session {
     ///
     /// When the recording cannot be completed, or the report cannot be read.
     pub fn end(mut self) -> Result<Outcome> {
+        let handed_on = self.report.as_ref().map(|report| self.reports.hand_on(report, !self.records_anew()));
+        if let Some(Err(error)) = handed_on {
+            say(&error.to_string());
+        }
         match self.leave_place() {
             Some(left) if self.appends => Ok(Outcome::Appended(left?, self.misses()?)),
             Some(left) => left.map(Outcome::Recorded),
@@ -251,18 +288,16 @@ impl Session {
     ///
     /// When the report cannot be read.
     pub fn replayed(&self) -> Result<Vec<String>> {
-        Ok(self.rows()?.into_iter().map(|row| row.server).collect())
-    }
-
-    fn rows(&self) -> Result<Vec<Row>> {
-        let (rows, _) = file::read_any(&self.report)?;
-        Ok(rows.into_iter().filter(|row| row.session.as_deref() == Some(&self.name)).collect())
+        Ok(self.reports.read()?.rows.into_iter().map(|row| row.server).collect())
     }
 
     /// What went wrong in the replays, in words, and what was not met.
     fn misses(&self) -> Result<Vec<String>> {
-        let rows = self.rows()?;
+        let Reported { rows, silent } = self.reports.read()?;
         let mut missed = if self.require_all_used { never_met(&self.cassette, &rows)? } else { Vec::new() };
+        missed.extend(silent.iter().map(|server| {
+            format!("{server}: a process was killed before it could report; what it was asked is not known")
+        }));
         for row in rows.iter().filter(|row| row.ended.starts_with(NOT_BEGUN)) {
             missed.push(format!("{}: {}", row.server, row.ended.trim_start_matches(NOT_BEGUN)));
         }

@@ -14,7 +14,7 @@ use crate::record::http::Address;
 pub(super) type Kept = (Host, Vec<usize>);
 
 /// One for each server with a URL, in the order of the configuration, whose file is `path`.
-pub(super) fn start(session: &Session, config: &Config, path: &Path) -> Result<Vec<Kept>> {
+pub(super) fn start(session: &mut Session, config: &Config, path: &Path) -> Result<Vec<Kept>> {
     let mut hosts: Vec<Kept> = Vec::new();
     for server in config.servers() {
         let Reached::Url { url, headers } = &server.reached else { continue };
