@@ -35,6 +35,8 @@ use reports::{Reported, Reports};
 const CLAIM_WAIT: Duration = Duration::from_secs(30);
 /// How long processes of ours that were started for the session may take to end after it.
 const LEAVE_WAIT: Duration = Duration::from_secs(5);
+/// How long a process may have no command line and be taken for one that starts.
+const START_WAIT: Duration = Duration::from_secs(1);
 /// Between two looks at whether something has ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -241,9 +243,14 @@ impl Session {
         let mut stops =
             [(LEAVE_WAIT, tree::Stop::Terminate), (2 * LEAVE_WAIT, tree::Stop::Kill)].into_iter().peekable();
         loop {
+            // Looked at first: what has started meanwhile is among the processes then.
+            let starting = started.elapsed() < START_WAIT && tree::descendants().into_iter().any(is_starting);
             let ours = self.processes();
             // One that a SIGKILL does not end hangs in the kernel.
-            if ours.is_empty() || started.elapsed() > 3 * LEAVE_WAIT {
+            if started.elapsed() > 3 * LEAVE_WAIT {
+                return;
+            }
+            if ours.is_empty() && !starting {
                 return;
             }
             if let Some((_, how)) = stops.next_if(|(after, _)| started.elapsed() > *after) {
@@ -352,6 +359,12 @@ fn is_of(pid: u32, session: &str) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let wanted = format!("--session={session}");
     line.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
+}
+
+/// Whether a process has no command line yet: one that was started just now has none until its program is in place, and
+/// whoever started it may have ended already.
+fn is_starting(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.is_empty())
 }
 
 /// The options of `use`, understood.
