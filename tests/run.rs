@@ -238,6 +238,35 @@ fn configurations_of_real_clients_are_rewritten_and_nothing_secret_is_written() 
 }
 
 #[test]
+fn no_map_of_servers_is_left_as_it_was() {
+    let sandbox = Sandbox::new();
+    let server = format!(r#"{{"command":"{MCPREEL}","args":["demo","server"]}}"#);
+    let config = |left: &str| {
+        sandbox.file(
+            "mcp.json",
+            format!(
+                r#"{{"mcpServers":{{"a":{server}}},"servers":{{"web":{{"url":"http://127.0.0.1:9/old","serverUrl":"http://127.0.0.1:9/old"}}}},"projects":{{"/x":{{"mcpServers":{{"b":{server},"a":{left}}}}}}}}}"#
+            ),
+        );
+    };
+    config(&server);
+    let options = ["run", "-q", "--cassette", "c.json", "--config", "mcp.json", "--", "cat", "{config}"];
+    let copy = sandbox.mcpreel(options).run().expect(1).stdout();
+    assert_eq!(copy.matches("\"use\", ").count(), 3, "{copy}");
+    assert_eq!(
+        (copy.matches("\"--server=a\"").count(), copy.matches("127.0.0.1:9/").count()),
+        (2, 0),
+        "{copy}"
+    );
+    config(r#"{"command":"other"}"#);
+    let said = sandbox.mcpreel(options).run().expect(2).stderr();
+    assert!(
+        said.contains("/projects/~1x/mcpServers/a: is another server than the one of this name at"),
+        "{said}"
+    );
+}
+
+#[test]
 fn the_agent_is_told_where_its_configuration_is() {
     let sandbox = Sandbox::new();
     two(&sandbox);

@@ -5,7 +5,8 @@
 //! `mcp.servers`). The file is edited as text: what is not about reaching a server stays as it was written, comments
 //! included, and `${VAR}` in a command stays for the client to fill in.
 
-use std::ops::Range;
+mod blanked;
+
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -13,9 +14,13 @@ use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::scan::{Span, SyntaxError};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Tree};
+use blanked::blanked;
 
 /// Where the map of servers may be.
-const MAPS: [&[&str]; 3] = [&["mcpServers"], &["servers"], &["mcp", "servers"]];
+const MAPS: [&[&str]; 4] =
+    [&["mcpServers"], &["servers"], &["mcp", "servers"], &["projects", ANY, "mcpServers"]];
+/// Any name.
+const ANY: &str = "*";
 /// What clients call the URL of a server.
 const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
@@ -35,6 +40,21 @@ pub struct Server {
     pub reached: Reached,
     /// Where its entry is, for messages.
     pub place: String,
+    /// All that is to be rewritten.
+    entries: Vec<Entry>,
+}
+
+/// One of the entries of a server, which may be in several maps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    span: Span,
+    /// Entries of the same name in the same map that a reader passes over, or takes in place of this one.
+    earlier: Vec<Span>,
+    /// All that tells how the server is reached, each as often as it is there.
+    command: Vec<Span>,
+    args: Vec<Span>,
+    urls: Vec<Span>,
+    headers: Vec<Span>,
 }
 
 /// How a server is reached.
@@ -100,24 +120,38 @@ impl Config {
     pub fn parse(path: &Path, text: String) -> Result<Self> {
         let plain = blanked(&text);
         let tree = Tree::of(&plain).map_err(|error| not_json(path, &plain, &error))?;
-        let Some(map) = MAPS.iter().find_map(|map| tree.path(map)) else {
+        let found: Vec<usize> = MAPS.iter().flat_map(|map| all(&tree, map)).collect();
+        let Some(first) = found.first() else {
             let what = "no servers: expected an object `mcpServers` (Claude, Cursor) or `servers` (VS Code)";
             return Err(Error::input(path, "", what));
         };
-        if tree.node(map).is_none_or(|node| node.kind != Kind::Object) {
-            return Err(Error::input(path, tree.pointer(map), "expected an object of servers by name"));
+        let is_object = |map: &usize| tree.node(*map).is_some_and(|node| node.kind == Kind::Object);
+        let maps: Vec<usize> = found.iter().copied().filter(is_object).collect();
+        if maps.is_empty() {
+            return Err(Error::input(path, tree.pointer(*first), "expected an object of servers by name"));
         }
-        let mut servers: Vec<Server> = Vec::new();
-        for entry in tree.children(map) {
-            let server = server(path, &tree, entry)?;
-            // As every reader of JSON: the last one counts.
-            servers.retain(|other| other.name != server.name);
-            servers.push(server);
+        let mut servers: Vec<(usize, Server)> = Vec::new();
+        for map in maps {
+            for (at, server) in servers_in(path, &tree, map)? {
+                match servers.iter_mut().find(|(_, other)| other.name == server.name) {
+                    None => servers.push((at, server)),
+                    Some((other, known)) if says(&tree, *other) == says(&tree, at) => {
+                        known.entries.extend(server.entries);
+                    }
+                    Some((_, known)) => {
+                        let what = format!(
+                            "is another server than the one of this name at {}: give one of them another name",
+                            known.place
+                        );
+                        return Err(Error::input(path, server.place, what));
+                    }
+                }
+            }
         }
         if servers.is_empty() {
-            return Err(Error::input(path, tree.pointer(map), "names no server"));
+            return Err(Error::input(path, tree.pointer(*first), "names no server"));
         }
-        Ok(Self { text, servers })
+        Ok(Self { text, servers: servers.into_iter().map(|(_, server)| server).collect() })
     }
 
     /// The servers, in the order of the file.
@@ -150,6 +184,32 @@ impl Config {
     }
 
     fn put(&self, edits: &mut Edits, server: &Server, instead: &Instead) {
+        let Some(new) = self.new(server, instead) else { return };
+        for entry in &server.entries {
+            let mut own = Edits::new();
+            for (spans, text) in
+                [(&entry.args, &new.args), (&entry.urls, &new.url), (&entry.headers, &new.headers)]
+            {
+                spans.iter().for_each(|span| own.replace(*span, text.as_str()));
+            }
+            let adds_args = entry.args.is_empty() && matches!(server.reached, Reached::Command { .. });
+            for span in &entry.command {
+                let more = match adds_args && entry.command.last() == Some(span) {
+                    true => format!(", \"args\": {}", new.args),
+                    false => String::new(),
+                };
+                own.replace(*span, format!("{}{more}", new.command));
+            }
+            let mut text = String::new();
+            own.apply_within(&self.text, entry.span, &mut text);
+            entry.earlier.iter().for_each(|span| edits.replace(*span, text.as_str()));
+            edits.replace(entry.span, text);
+        }
+    }
+
+    /// What every entry of a server says now. What is not the way to reach it leads nowhere.
+    fn new(&self, server: &Server, instead: &Instead) -> Option<New> {
+        let nowhere = || "null".to_owned();
         match (&server.reached, instead) {
             (Reached::Command { command, args }, Instead::Wrapped { program, arguments }) => {
                 let own = arguments.iter().map(|argument| string::encode(argument));
@@ -158,28 +218,78 @@ impl Config {
                 if !theirs.trim().is_empty() {
                     list.push(theirs.trim().to_owned());
                 }
-                let list = format!("[{}]", list.join(", "));
-                match args {
-                    Some(args) => {
-                        edits.replace(*command, string::encode(program));
-                        edits.replace(*args, list);
-                    }
-                    None => edits.replace(*command, format!("{}, \"args\": {list}", string::encode(program))),
-                }
+                Some(New {
+                    command: string::encode(program),
+                    args: format!("[{}]", list.join(", ")),
+                    url: nowhere(),
+                    headers: "{}".to_owned(),
+                })
             }
-            (Reached::Url { url, headers }, Instead::At { url: local, kept }) => {
-                edits.replace(*url, string::encode(local));
-                if let Some((map, headers)) = headers {
-                    let fields = kept.iter().filter_map(|index| headers.get(*index));
-                    let fields: Vec<String> = fields
-                        .map(|field| format!("{}: {}", field.name.of(&self.text), field.value.of(&self.text)))
-                        .collect();
-                    edits.replace(*map, format!("{{{}}}", fields.join(", ")));
-                }
+            (Reached::Url { headers, .. }, Instead::At { url, kept }) => {
+                let headers = headers.as_ref().map_or(&[][..], |(_, fields)| fields);
+                let fields = kept.iter().filter_map(|index| headers.get(*index));
+                let fields: Vec<String> = fields
+                    .map(|field| format!("{}: {}", field.name.of(&self.text), field.value.of(&self.text)))
+                    .collect();
+                Some(New {
+                    command: nowhere(),
+                    args: "[]".to_owned(),
+                    url: string::encode(url),
+                    headers: format!("{{{}}}", fields.join(", ")),
+                })
             }
-            _ => {}
+            _ => None,
         }
     }
+}
+
+/// The values of a rewritten entry.
+struct New {
+    command: String,
+    args: String,
+    url: String,
+    headers: String,
+}
+
+/// All places that a path of names leads to: names may be there more than once.
+fn all(tree: &Tree<'_>, path: &[&str]) -> Vec<usize> {
+    path.iter().fold(vec![0], |places, name| {
+        let of = |place: usize| {
+            let is_meant =
+                |child: &usize| if *name == ANY { named(tree, *child) } else { tree.name_is(*child, name) };
+            tree.children(place).filter(is_meant).collect::<Vec<_>>()
+        };
+        places.into_iter().flat_map(of).collect()
+    })
+}
+
+fn named(tree: &Tree<'_>, node: usize) -> bool {
+    tree.node(node).is_some_and(|node| node.name.is_some())
+}
+
+/// The servers of one map, each with its place in the tree.
+fn servers_in(path: &Path, tree: &Tree<'_>, map: usize) -> Result<Vec<(usize, Server)>> {
+    let mut servers: Vec<(usize, Server)> = Vec::new();
+    for at in tree.children(map) {
+        let mut server = server(path, tree, at)?;
+        // As nearly every reader of JSON: the last one counts.
+        if let Some(known) = servers.iter().position(|(_, other)| other.name == server.name) {
+            let (_, before) = servers.remove(known);
+            let spans =
+                before.entries.into_iter().flat_map(|entry| entry.earlier.into_iter().chain([entry.span]));
+            if let Some(entry) = server.entries.first_mut() {
+                entry.earlier.extend(spans);
+            }
+        }
+        servers.push((at, server));
+    }
+    Ok(servers)
+}
+
+/// What an entry says of how its server is reached, to compare it with another.
+fn says(tree: &Tree<'_>, entry: usize) -> Vec<Option<serde_json::Value>> {
+    let value = |name: &str| serde_json::from_str(tree.text_of(tree.member(entry, name)?)).ok();
+    ["type", "command", "args", "env", "cwd", "headers"].into_iter().chain(URLS).map(value).collect()
 }
 
 /// What is between the brackets of an array, without a trailing comma.
@@ -212,24 +322,61 @@ fn server(path: &Path, tree: &Tree<'_>, entry: usize) -> Result<Server> {
         };
         match tree.node(index) {
             Some(node) if node.kind == kind => Ok(Some(node.span)),
+            Some(node) if node.span.of(tree.text) == "null" => Ok(None),
             _ => Err(Error::input(path, tree.pointer(index), format!("expected {}", in_words(kind)))),
         }
     };
-    let reached = if let Some(command) = member("command", Kind::String)? {
-        let args = member("args", Kind::Array)?;
-        Reached::Command { command, args }
-    } else {
-        let mut found = None;
-        for name in URLS {
-            found = found.or(member(name, Kind::String)?);
+    let mut command = member("command", Kind::String)?;
+    let (mut url, mut called) = (None, "");
+    for name in URLS {
+        let Some(found) = member(name, Kind::String)? else { continue };
+        match url {
+            None => (url, called) = (Some(found), name),
+            Some(first) if decoded(tree, first) == decoded(tree, found) => {}
+            Some(_) => {
+                return Err(wrong(&format!("`{called}` and `{name}` are two addresses: which one is it?")));
+            }
         }
-        let url = found.ok_or_else(|| wrong("neither `command` nor `url`: how is this server reached?"))?;
-        let map = member("headers", Kind::Object)?.zip(tree.member(entry, "headers"));
-        let headers =
-            map.map(|(span, map)| fields(path, tree, map).map(|fields| (span, fields))).transpose()?;
-        Reached::Url { url, headers }
+    }
+    if command.is_some() && url.is_some() {
+        let kind = member("type", Kind::String)?.map(|kind| decoded(tree, kind).to_ascii_lowercase());
+        match kind.as_deref() {
+            Some("stdio") => url = None,
+            Some(kind) if kind == "sse" || kind.contains("http") => command = None,
+            _ => return Err(wrong("both `command` and `url`: say by `type` how this server is reached")),
+        }
+    }
+    let reached = match (command, url) {
+        (Some(command), _) => Reached::Command { command, args: member("args", Kind::Array)? },
+        (None, Some(url)) => {
+            let map = member("headers", Kind::Object)?.zip(tree.member(entry, "headers"));
+            let headers =
+                map.map(|(span, map)| fields(path, tree, map).map(|fields| (span, fields))).transpose()?;
+            Reached::Url { url, headers }
+        }
+        (None, None) => return Err(wrong("neither `command` nor `url`: how is this server reached?")),
     };
-    Ok(Server { name, reached, place })
+    let spans = |names: &[&str]| {
+        let is_meant = |child: &usize| names.iter().any(|name| tree.name_is(*child, name));
+        tree.children(entry)
+            .filter(is_meant)
+            .filter_map(|child| tree.node(child))
+            .map(|node| node.span)
+            .collect()
+    };
+    let entry = Entry {
+        span: node.span,
+        earlier: Vec::new(),
+        command: spans(&["command"]),
+        args: spans(&["args"]),
+        urls: spans(&URLS),
+        headers: spans(&["headers"]),
+    };
+    Ok(Server { name, reached, place, entries: vec![entry] })
+}
+
+fn decoded<'a>(tree: &Tree<'a>, literal: Span) -> std::borrow::Cow<'a, str> {
+    string::decode(literal.of(tree.text))
 }
 
 fn fields(path: &Path, tree: &Tree<'_>, map: usize) -> Result<Vec<Field>> {
@@ -282,65 +429,6 @@ fn fill(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Filled {
     }
     out.push_str(rest);
     Filled { text: out, left }
-}
-
-/// The text with blanks in the place of comments, trailing commas and a byte order mark: JSON of the same length.
-fn blanked(text: &str) -> String {
-    let mut bytes = text.as_bytes().to_vec();
-    let mut blank = |range: Range<usize>| {
-        for byte in bytes.get_mut(range).unwrap_or_default() {
-            if !matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
-        }
-    };
-    if text.starts_with('\u{feff}') {
-        blank(0..3);
-    }
-    let source = text.as_bytes();
-    let at = |index: usize| source.get(index).copied();
-    let (mut index, mut comma) = (0, None);
-    while let Some(byte) = at(index) {
-        match byte {
-            b'"' => {
-                comma = None;
-                index += 1;
-                while let Some(byte) = at(index).filter(|byte| *byte != b'"') {
-                    index += if byte == b'\\' { 2 } else { 1 };
-                }
-                index += 1;
-            }
-            b'/' if at(index + 1) == Some(b'/') => {
-                let length = source.iter().skip(index).take_while(|byte| **byte != b'\n').count();
-                blank(index..index + length);
-                index += length;
-            }
-            b'/' if at(index + 1) == Some(b'*') => {
-                let rest = text.get(index + 2..).unwrap_or_default();
-                let length = rest.find("*/").map_or(source.len() - index, |end| end + 4);
-                blank(index..index + length);
-                index += length;
-            }
-            b',' => {
-                comma = Some(index);
-                index += 1;
-            }
-            b'}' | b']' => {
-                if let Some(comma) = comma.take() {
-                    blank(comma..comma + 1);
-                }
-                index += 1;
-            }
-            _ => {
-                if !byte.is_ascii_whitespace() {
-                    comma = None;
-                }
-                index += 1;
-            }
-        }
-    }
-    // Whole characters were replaced by as many blanks as they had bytes.
-    String::from_utf8(bytes).unwrap_or_default()
 }
 
 #[cfg(test)]

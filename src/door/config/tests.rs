@@ -67,6 +67,58 @@ fn only_what_reaches_a_server_changes() {
 }
 
 #[test]
+fn every_entry_of_every_map_is_rewritten_and_no_address_is_left() {
+    let new = r#"{"command":"/bin/mcpreel", "args": ["use", "--", "s"]}"#;
+    let url = r#"{"url":"http://127.0.0.1:1/x/mcp"}"#;
+    for (text, instead, expected) in [
+        (
+            r#"{"mcpServers":{"a":{"command":"s"}},"servers":{"b":{"url":"u"}},"mcp":{"servers":{"c":{"command":"s"}}},"projects":{"/x":{"mcpServers":{"d":{"command":"s"},"a":{"command":"s"}}},"/y":{"mcpServers":{}},"/z":{}}}"#,
+            vec![wrapped(), at(&[]), wrapped(), wrapped()],
+            format!(
+                r#"{{"mcpServers":{{"a":{new}}},"servers":{{"b":{url}}},"mcp":{{"servers":{{"c":{new}}}}},"projects":{{"/x":{{"mcpServers":{{"d":{new},"a":{new}}}}},"/y":{{"mcpServers":{{}}}},"/z":{{}}}}}}"#
+            ),
+        ),
+        // A name twice in one map: the last one, in both places; a map twice: both.
+        (
+            r#"{"mcpServers":{"a":{"url":"first"},"a":{"command":"s"}},"mcpServers":{"b":{"url":"u"}}}"#,
+            vec![wrapped(), at(&[])],
+            format!(r#"{{"mcpServers":{{"a":{new},"a":{new}}},"mcpServers":{{"b":{url}}}}}"#),
+        ),
+        // A key twice, and all names of the URL.
+        (
+            r#"{"servers":{"a":{"url":"x","serverUrl":"u","httpUrl":"\u0075","url":"u","headers":{"K":"1"},"headers":{}}}}"#,
+            vec![at(&[])],
+            r#"{"servers":{"a":{"url":"L","serverUrl":"L","httpUrl":"L","url":"L","headers":{},"headers":{}}}}"#
+                .replace('L', "http://127.0.0.1:1/x/mcp"),
+        ),
+        (
+            r#"{"servers":{"a":{"command":"x","args":["1"],"command":"s","args":[]}}}"#,
+            vec![wrapped()],
+            r#"{"servers":{"a":{"command":"/bin/mcpreel","args":["use", "--", "s"],"command":"/bin/mcpreel","args":["use", "--", "s"]}}}"#.to_owned(),
+        ),
+        // The type tells which way is meant, and the other one leads nowhere.
+        (
+            r#"{"servers":{"a":{"type":"http","command":"s","args":["x"],"url":"u"}}}"#,
+            vec![at(&[])],
+            r#"{"servers":{"a":{"type":"http","command":null,"args":[],"url":"http://127.0.0.1:1/x/mcp"}}}"#.to_owned(),
+        ),
+        (
+            r#"{"servers":{"a":{"type":"stdio","command":"s","url":"u","headers":{"K":"v"}}}}"#,
+            vec![wrapped()],
+            r#"{"servers":{"a":{"type":"stdio","command":"/bin/mcpreel", "args": ["use", "--", "s"],"url":null,"headers":{}}}}"#.to_owned(),
+        ),
+        // What only has the name of a map is none.
+        (
+            r#"{"servers":["h1"],"mcpServers":{"a":{"command":"s"}}}"#,
+            vec![wrapped()],
+            format!(r#"{{"servers":["h1"],"mcpServers":{{"a":{new}}}}}"#),
+        ),
+    ] {
+        assert_eq!(parse(text).unwrap().rewritten(&instead), expected, "{text}");
+    }
+}
+
+#[test]
 fn variables_are_filled_in_as_clients_do() {
     for (text, filled, left) in [
         ("Bearer ${TOKEN}", "Bearer s3cret", &[][..]),
@@ -121,6 +173,18 @@ fn what_is_no_configuration_is_told_with_its_place() {
         (
             r#"{"servers":{"a":{"url":"u","headers":{"K":1}}}}"#,
             "mcp.json: /servers/a/headers/K: expected a string",
+        ),
+        (
+            r#"{"servers":{"a":{"command":"x","url":"u"}}}"#,
+            "mcp.json: /servers/a: both `command` and `url`: say by `type` how this server is reached",
+        ),
+        (
+            r#"{"servers":{"a":{"url":"u","httpUrl":"v"}}}"#,
+            "mcp.json: /servers/a: `url` and `httpUrl` are two addresses: which one is it?",
+        ),
+        (
+            r#"{"servers":{"a":{"command":"x"}},"mcpServers":{"a":{"command":"x","args":["y"]}}}"#,
+            "mcp.json: /servers/a: is another server than the one of this name at /mcpServers/a: give one of them",
         ),
         (r#"{"mcpServers":{"":{"command":"x"}}}"#, "mcp.json: /mcpServers/: a server needs a name"),
     ] {
