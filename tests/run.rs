@@ -309,7 +309,11 @@ fn statuses_say_what_happened() {
         (&["--config", "mcp.json", "--", "no-such-agent", "{config}"], 127, "no-such-agent"),
         (&["--config", "mcp.json", "--", "./mcp.json", "{config}"], 126, "./mcp.json"),
         (&["--config", "mcp.json"], 2, "run needs the agent's command line"),
-        (&["--config", "none.json", "--", agent, "{config}"], 1, "none.json"),
+        (
+            &["--config", "none.json", "--", agent, "{config}"],
+            2,
+            "none.json: cannot read the configuration: ",
+        ),
         (
             &["--config", "bad.json", "--", agent, "{config}"],
             2,
@@ -337,6 +341,22 @@ fn statuses_say_what_happened() {
         let said = done.stderr();
         assert!(said.contains(expected) && said.lines().count() == 1, "{arguments:?}: {said}");
         assert_eq!(sandbox.of_cassette("c.json"), [""; 0], "{arguments:?}");
+    }
+    // What keeps mcpreel from its work is not the agent's failure.
+    let begin = |cassette: &str, temp: &str| {
+        let options = ["run", "-q", "--config", "mcp.json", "--cassette", cassette, "--", agent, "{config}"];
+        sandbox.mcpreel(options).env("TMPDIR", temp).run().expect(125).stderr()
+    };
+    for (cassette, temp, expected) in [
+        ("mcp.json/c.json", "/tmp", "mcpreel: cannot "),
+        (
+            "c.json",
+            "/no/such/folder",
+            "mcpreel: cannot make a folder for the session /no/such/folder/mcpreel-run-",
+        ),
+    ] {
+        let said = begin(cassette, temp);
+        assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
     }
 }
 

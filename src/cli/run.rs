@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use argh::{ArgsInfo, FromArgs};
 
 use super::options::Voice;
-use super::record::{check_name, check_session};
+use super::record::{around_a_command, check_name, check_session};
 use super::say;
 use super::session::{Outcome, Session, Wanted, text_of};
 use crate::cassette::owner::system::private;
 use crate::cassette::segments::{Completion, Merged};
-use crate::door;
 use crate::door::config::{Config, Instead, Reached};
+use crate::door::{self, Chosen};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::stdio::child;
@@ -41,6 +41,10 @@ const PLACEHOLDER: &str = "{config}";
     error_code(2, "wrong usage, a configuration that cannot be read, or no cassette in mode none"),
     error_code(3, "replay: something was asked that was not recorded"),
     error_code(6, "another recording owns the cassette"),
+    error_code(
+        125,
+        "mcpreel itself failed: the recording or the replay could not be started, or what came of it is not known"
+    ),
     error_code(126, "the agent cannot be run"),
     error_code(127, "the agent was not found")
 )]
@@ -216,7 +220,8 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
         return Err(Error::Usage(what.to_owned()));
     }
     let path = Path::new(&command.config);
-    let text = std::fs::read_to_string(path).map_err(Error::io("read the configuration", path))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::input(path, "", format!("cannot read the configuration: {error}")))?;
     let config = Config::parse(path, text)?;
     child::find(agent.first().map_or(OsStr::new(""), OsString::as_os_str))?;
 
@@ -230,9 +235,21 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
         require_all_used: command.require_all_used,
         require_faults: command.require_faults,
     };
-    let mut session = Session::begin(wanted, &chosen, voice)?;
-    let hosts = hosts::start(&mut session, &config, path)?;
-    let status = rewritten(&config, &hosts, &mut session)
+    around_a_command(around(command, agent, &config, wanted, &chosen, voice))
+}
+
+fn around(
+    command: &Run,
+    agent: &[OsString],
+    config: &Config,
+    wanted: Wanted,
+    chosen: &Chosen,
+    voice: Voice,
+) -> Result<u8> {
+    let path = Path::new(&command.config);
+    let mut session = Session::begin(wanted, chosen, voice)?;
+    let hosts = hosts::start(&mut session, config, path)?;
+    let status = rewritten(config, &hosts, &mut session)
         .and_then(|text| write(session.folder(), path, &text))
         .and_then(|copy| Agent::start(agent, &copy, command))
         .and_then(Agent::wait);
