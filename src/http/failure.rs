@@ -17,7 +17,7 @@ pub enum SendError {
     Broken(String),
     /// An answer began whose head cannot be read, or passed on.
     Unreadable(String),
-    /// [`Cancel::cancel`] was called.
+    /// `Cancel::cancel` was called.
     Cancelled,
 }
 
