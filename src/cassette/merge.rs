@@ -66,7 +66,7 @@ impl Documents for Files {
                 old.merge(new);
                 new = old;
             }
-            write_temp(job.temp, journal::write(&new).as_bytes())?;
+            write_temp(job.temp, journal::write(&new).as_bytes(), None)?;
             return commit(job.temp, job);
         }
         if exists {
