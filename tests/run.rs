@@ -495,6 +495,43 @@ fn a_replay_whose_process_is_killed_before_it_reports_does_not_end_well() {
 }
 
 #[test]
+fn what_a_run_that_was_killed_has_left_is_removed_by_the_next_one() {
+    let sandbox = Sandbox::new();
+    two(&sandbox);
+    let temp = sandbox.path.join("temp");
+    // Somebody else's, and one whose owner cannot be told.
+    for other in ["mcpreel-run-notes", "mcpreel-run-1-x", "mcpreel-run-99999999-x"] {
+        std::fs::create_dir_all(temp.join(other)).unwrap();
+    }
+    let folders = || {
+        let names =
+            std::fs::read_dir(&temp).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        names
+    };
+    let before = folders();
+    let mut killed = sandbox.mcpreel(["run", "-q", "--config", "mcp.json", "--cassette", "c.json", "--"]);
+    killed.command.args(["sh", "-c", "kill -KILL $PPID", "{config}"]).env("TMPDIR", &temp);
+    killed.run().expect(137);
+    assert_eq!(folders().len(), before.len() + 1);
+    // It goes, and that of a run under way stays.
+    let options = ["run", "-q", "--config", "mcp.json", "--cassette", "c.json", "--mode", "all", "--"];
+    let script = r#"ls -d "$TMPDIR"/mcpreel-run-*; "$0" run -q --config "$1" --cassette d.json -- cat {config} > copy; cat "$1""#;
+    let mut next = sandbox.mcpreel(options);
+    next.command.args(["sh", "-c", script, MCPREEL, "{config}"]).env("TMPDIR", &temp);
+    let done = next.run().expect(1);
+    let shown = done.stdout();
+    assert_eq!(
+        shown.matches("/mcpreel-run-").count() - shown.matches("--report=").count(),
+        before.len() + 1,
+        "{shown}"
+    );
+    assert!(shown.contains("\"mcpServers\""), "{shown}");
+    assert_eq!(folders(), before);
+}
+
+#[test]
 fn another_recording_of_the_cassette_is_waited_for_or_told() {
     let sandbox = Sandbox::new();
     two(&sandbox);

@@ -3,6 +3,7 @@
 
 mod reports;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,11 @@ use super::report::row::{Row, subject};
 use super::say;
 use super::use_::Use;
 use super::{report, staging};
+use crate::cassette::lock;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
-use crate::cassette::owner::system::create_private_folder;
+use crate::cassette::owner::Processes as _;
+use crate::cassette::owner::system::{System, check_private_folder, create_private_folder};
 use crate::cassette::segments::{Completion, Joined, Recording, find};
 use crate::cassette::state::State;
 use crate::door::{Chosen, Decision, Mode};
@@ -393,16 +396,41 @@ pub fn text_of(path: &Path) -> Result<String> {
 struct Folder {
     path: PathBuf,
     token: String,
+    /// Locked for as long as we live: a number of a process says nothing where others see other processes.
+    _alive: File,
 }
+
+/// How the names of such folders begin; the process and a token follow.
+const FOLDER: &str = "mcpreel-run-";
+/// The file in one that is locked.
+const ALIVE: &str = ".mcpreel-alive";
 
 impl Folder {
     fn create() -> Result<Self> {
         use std::hash::BuildHasher as _;
         let random = std::hash::RandomState::new().hash_one(std::process::id());
         let token = format!("{random:016x}");
-        let path = std::env::temp_dir().join(format!("mcpreel-run-{token}"));
-        create_private_folder(&path).map_err(Error::io("make a folder for the session", &path))?;
-        Ok(Self { path, token })
+        remove_left_over(&std::env::temp_dir());
+        let path = std::env::temp_dir().join(format!("{FOLDER}{}-{token}", std::process::id()));
+        let made = create_private_folder(&path).and_then(|()| lock::open_locked(&path.join(ALIVE)));
+        let alive = made.map_err(Error::io("make a folder for the session", &path))?;
+        Ok(Self { path, token, _alive: alive })
+    }
+}
+
+/// Removes the folders of sessions that were killed. One that cannot be removed is no error: it is in nobody's way.
+fn remove_left_over(place: &Path) {
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(FOLDER));
+        let Some(pid) = rest.and_then(|rest| rest.split_once('-')?.0.parse().ok()) else { continue };
+        let path = entry.path();
+        if System.process(pid).is_none()
+            && check_private_folder(&path).is_ok()
+            && lock::is_held(&path.join(ALIVE)).is_ok_and(|held| !held)
+        {
+            let _ = std::fs::remove_dir_all(&path);
+        }
     }
 }
 
