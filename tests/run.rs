@@ -439,7 +439,7 @@ fn a_server_that_was_not_used_while_recording_is_a_miss_in_a_replay() {
 
 #[test]
 fn an_agent_that_is_signalled_or_leaves_its_servers_behind_is_recorded_too() {
-    for (signal, code) in [(15, 143), (2, 130), (1, 129)] {
+    for (signal, code) in [(15, 143), (2, 130), (1, 129), (3, 131)] {
         let sandbox = Sandbox::new();
         two(&sandbox);
         let mut client = run(&sandbox, &[], &["--say", "x", "--wait"]).start();

@@ -23,14 +23,32 @@ impl Caught {
 /// # Errors
 ///
 /// When the system refuses the handlers or the thread.
-#[cfg(unix)]
 pub fn watch(report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
+    watch_with(&[], report)
+}
+
+/// The same, and SIGQUIT: for who passes on what it gets.
+///
+/// # Errors
+///
+/// As [`watch`].
+pub fn watch_quit_too(report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
+    #[cfg(unix)]
+    let more = [signal_hook::consts::SIGQUIT];
+    #[cfg(not(unix))]
+    let more = [];
+    watch_with(&more, report)
+}
+
+#[cfg(unix)]
+fn watch_with(more: &[i32], report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::flag::register_usize;
     use signal_hook::iterator::Signals;
 
     let ignored = ignored();
-    let wanted = [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let wanted = [SIGTERM, SIGINT, SIGHUP].iter().chain(more).copied();
+    let wanted = wanted.filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let caught = Caught::default();
     for signal in wanted.clone() {
         register_usize(signal, Arc::clone(&caught.0), usize::try_from(signal).unwrap_or(0))?;
@@ -45,12 +63,8 @@ pub fn watch(report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
 }
 
 /// Windows has no such signals: Ctrl-C ends the console's processes.
-///
-/// # Errors
-///
-/// None.
 #[cfg(not(unix))]
-pub fn watch(_report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
+fn watch_with(_more: &[i32], _report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
     Ok(Caught::default())
 }
 

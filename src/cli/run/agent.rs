@@ -8,10 +8,9 @@ use std::thread;
 use crossbeam_channel::{Receiver, select, unbounded};
 
 use super::{PLACEHOLDER, Run};
-use crate::cli::options::caught_signals;
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::stdio::tree;
+use crate::stdio::{signals, tree};
 
 /// The agent, running.
 pub(super) struct Agent {
@@ -23,7 +22,9 @@ impl Agent {
     /// Starts it. It has our standard streams, our environment and our process group.
     pub(super) fn start(command: &[OsString], config: &Path, options: &Run) -> Result<Self> {
         tree::adopt_orphans();
-        let signals = caught_signals()?;
+        let (tell, signals) = unbounded();
+        signals::watch_quit_too(move |signal| tell.send(signal).unwrap_or_default())
+            .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
         let mut words = command.iter().map(|word| filled_in(word, config));
         let program = words.next().unwrap_or_default();
         let mut agent = Command::new(&program);
@@ -94,7 +95,8 @@ fn code(status: ExitStatus) -> u8 {
 #[cfg(unix)]
 fn pass_on(pid: u32, signal: i32) {
     use rustix::process::{Pid, Signal, getpgrp, kill_process};
-    let from_terminal = signal == signal_hook::consts::SIGINT
+    use signal_hook::consts::{SIGINT, SIGQUIT};
+    let from_terminal = matches!(signal, SIGINT | SIGQUIT)
         && rustix::termios::tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp());
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let (Some(pid), Some(signal), false) = (pid, Signal::from_named_raw(signal), from_terminal) {
