@@ -184,7 +184,7 @@ impl Config {
     }
 
     fn put(&self, edits: &mut Edits, server: &Server, instead: &Instead) {
-        let Some(new) = self.new(server, instead) else { return };
+        let Some(new) = self.values(server, instead) else { return };
         for entry in &server.entries {
             let mut own = Edits::new();
             for (spans, text) in
@@ -208,7 +208,7 @@ impl Config {
     }
 
     /// What every entry of a server says now. What is not the way to reach it leads nowhere.
-    fn new(&self, server: &Server, instead: &Instead) -> Option<New> {
+    fn values(&self, server: &Server, instead: &Instead) -> Option<Values> {
         let nowhere = || "null".to_owned();
         match (&server.reached, instead) {
             (Reached::Command { command, args }, Instead::Wrapped { program, arguments }) => {
@@ -218,7 +218,7 @@ impl Config {
                 if !theirs.trim().is_empty() {
                     list.push(theirs.trim().to_owned());
                 }
-                Some(New {
+                Some(Values {
                     command: string::encode(program),
                     args: format!("[{}]", list.join(", ")),
                     url: nowhere(),
@@ -231,7 +231,7 @@ impl Config {
                 let fields: Vec<String> = fields
                     .map(|field| format!("{}: {}", field.name.of(&self.text), field.value.of(&self.text)))
                     .collect();
-                Some(New {
+                Some(Values {
                     command: nowhere(),
                     args: "[]".to_owned(),
                     url: string::encode(url),
@@ -244,7 +244,7 @@ impl Config {
 }
 
 /// The values of a rewritten entry.
-struct New {
+struct Values {
     command: String,
     args: String,
     url: String,
