@@ -104,7 +104,13 @@ impl<'a> Look<'a> {
         self.echoes.into_iter().for_each(|echoes| echoes.find(text, &mut echoed));
         let spans: Vec<Span> = echoed.iter().map(|(_, span, _)| *span).collect();
         let mut opened = structure.map(<[Span]>::to_vec);
-        overlap::yield_to(&spans, found, opened.get_or_insert_default());
+        if overlap::yield_to(&spans, found, opened.get_or_insert_default())
+            && let Some((_, span, value)) = echoed.first_mut()
+        {
+            *found = Found::default();
+            (*span, *value) = (Span::new(0, text.len()), text.to_owned());
+            echoed.truncate(1);
+        }
         let structure = structure.and(opened.as_deref());
         let mut parts = Parts { text, path, taken: BTreeMap::new(), list: Vec::new() };
         // What was found in structure lies inside it.

@@ -5,11 +5,13 @@ use super::rules::Rules;
 use crate::jsonrpc::scan::Span;
 
 /// Leaves to echoes what was found inside them: the whole of each is one value. `structure`, in order, are the texts
-/// that were opened; those inside an echo go with it.
-pub(super) fn yield_to(echoes: &[Span], found: &mut Found, structure: &mut Vec<Span>) {
+/// that were opened; those inside an echo go with it. Whether an echo is left that begins or ends amid the fields of a
+/// form or a URL: what would be written there for it and for them could not be read as fields again.
+pub(super) fn yield_to(echoes: &[Span], found: &mut Found, structure: &mut Vec<Span>) -> bool {
     if structure.is_empty() && found.hits.is_empty() {
-        return;
+        return false;
     }
+    let mut crosses = false;
     found.hits.sort_by_key(|hit| hit.span);
     found.removals.sort_by_key(|removal| removal.span);
     for echo in echoes {
@@ -29,8 +31,13 @@ pub(super) fn yield_to(echoes: &[Span], found: &mut Found, structure: &mut Vec<S
             structure.drain(opened);
             found.hits.drain(hits);
             found.removals.drain(removals);
+        } else if opened.is_empty() {
+            let holds = |span: Span| span.start <= echo.start && echo.end <= span.end;
+            let mut over = found.hits.get(hits).into_iter().flatten();
+            crosses |= over.clone().next().is_some() && !over.any(|hit| holds(hit.span));
         }
     }
+    crosses
 }
 
 /// Which of a list, in order and without overlaps, overlap a span.

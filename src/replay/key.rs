@@ -185,11 +185,38 @@ impl Key {
             return None;
         }
         let spelled = live.spelled.as_ref().and_then(|spelled| redact::fit(&self.bytes, spelled));
-        let values = spelled.or_else(|| redact::fit(&self.bytes, &live.bytes))?;
+        let values = spelled
+            .or_else(|| redact::fit(&self.bytes, &live.filled()))
+            .or_else(|| redact::fit(&self.bytes, &live.bytes))?;
         let mut secrets = live.secrets.clone();
         secrets.retain(|(path, _)| !path.starts_with('*'));
         secrets.extend(numbered(values.iter().map(|value| unescaped(value)).collect()));
         Some(Self { bytes: self.bytes.clone(), secrets, covers: live.covers.clone(), spelled: None })
+    }
+}
+
+impl Key {
+    /// The bytes with what was found in the middle of text back in its place.
+    fn filled(&self) -> Cow<'_, [u8]> {
+        if !self.bytes.contains(&redact::ANY) {
+            return Cow::Borrowed(&self.bytes);
+        }
+        let mut parts = self.secrets.iter().filter(|(path, _)| path.starts_with('*'));
+        let mut filled = Vec::with_capacity(self.bytes.len());
+        for &byte in &self.bytes {
+            match (byte == redact::ANY).then(|| parts.next()).flatten() {
+                Some((_, value)) => {
+                    for byte in value.bytes() {
+                        if matches!(byte, b'"' | b'\\') {
+                            filled.push(b'\\');
+                        }
+                        filled.push(byte);
+                    }
+                }
+                None => filled.push(byte),
+            }
+        }
+        Cow::Owned(filled)
     }
 }
 
