@@ -55,7 +55,7 @@ pub(super) fn join(rules: &Rules, text: &str, mut hits: Vec<Hit>) -> Vec<Hit> {
         match joined.last_mut() {
             Some(last) if last.span.end == hit.span.start && numbered(last) && numbered(&hit) => {
                 last.span = Span::new(last.span.start, hit.span.end);
-                last.value = last.span.of(text).to_owned();
+                last.span.of(text).clone_into(&mut last.value);
             }
             _ => joined.push(hit),
         }
