@@ -162,6 +162,11 @@ fn force_takes_over_and_the_other_goes_on_without_recording() {
     let sandbox = Sandbox::new();
     let mut old = record(&sandbox, "a", &["-q"]).start();
     say(&mut old, &["one"]);
+    eventually("the answer in the segment", || {
+        let entries = std::fs::read_dir(sandbox.path.join("c.json.partial")).unwrap();
+        let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok());
+        texts.into_iter().any(|text| text.contains("\"content\""))
+    });
     let mut new = record(&sandbox, "b", &["--force"]).start();
     say(&mut new, &["two"]);
     let answer = old.ask(&call(9, "still there?"));
