@@ -507,3 +507,18 @@ fn five_servers_of_one_client_make_one_cassette() {
         assert!(unknown.contains(name), "{unknown}");
     }
 }
+
+#[test]
+fn for_a_session_that_has_ended_nothing_is_recorded_anew() {
+    let sandbox = Sandbox::new();
+    whole(user(&sandbox, "a", &["-q", "--mode", "all"]), &["one"], 0);
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let session = format!("b@{}", gone.id());
+    for mode in ["all", "new_episodes"] {
+        let said = user(&sandbox, &session, &["-q", "--mode", mode]).run().expect(2).stderr();
+        assert_eq!(said, "mcpreel: session b has ended: nothing is recorded for it\n");
+    }
+    whole(user(&sandbox, &session, &["-q"]), &["one"], 0);
+    assert_eq!(said(&sandbox), ["0 one"]);
+}

@@ -275,6 +275,10 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
     };
     let mut setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
     setup.report = folder::own_file(command.report.as_deref())?;
+    // A server that outlives what its session was for must not record over what that has left.
+    if matches!(chosen.mode, Mode::All | Mode::NewEpisodes) && !setup.owner.is_alive() {
+        return Err(Error::Usage(format!("{} has ended: nothing is recorded for it", setup.owner.who())));
+    }
     let plan = command.typed().plan(wrapped, "use")?;
     let told = |error: &Error| setup.report_failure(error);
     let decision = match setup.decide(chosen.mode).inspect_err(told) {
