@@ -313,6 +313,19 @@ impl Connection {
         }
     }
 
+    /// The body, where all of it has been read from the socket.
+    pub(super) fn body_at_hand(&mut self) -> Option<Vec<u8>> {
+        let length = match self.unread {
+            Unread::Nothing => 0,
+            Unread::Length(left) => usize::try_from(left).ok()?,
+            Unread::Chunked(_) => return None,
+        };
+        let body = self.unused().get(..length)?.to_vec();
+        self.unused.start += length;
+        self.unread = Unread::Nothing;
+        Some(body)
+    }
+
     /// Whether the connection can serve another request after an answer that is written now.
     pub(super) fn keeps(&mut self) -> bool {
         let skippable = match &self.unread {
@@ -326,6 +339,9 @@ impl Connection {
 
     /// Skips what a handler left of the body; `false` when that is too much.
     fn skip(&mut self) -> bool {
+        if matches!(self.unread, Unread::Nothing) {
+            return true;
+        }
         self.body_end = self.body_end.min(Instant::now() + LINGER);
         let mut waste = [0; 4096];
         let mut skipped = 0;
@@ -358,7 +374,9 @@ impl Drop for Connection {
 
 /// `into` is at least as long as `from`.
 fn copy(into: &mut [u8], from: &[u8]) {
-    into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
+    if let Some(into) = into.get_mut(..from.len()) {
+        into.copy_from_slice(from);
+    }
 }
 
 fn body_ended(ended: Ended) -> Refusal {

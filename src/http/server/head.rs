@@ -115,7 +115,8 @@ fn check_request_line(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
 
 /// Reads a whole head, blank line included.
 pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Head, Refusal> {
-    let mut fields = vec![httparse::EMPTY_HEADER; limits.headers];
+    let lines = memchr::memchr_iter(b'\n', bytes).count();
+    let mut fields = vec![httparse::EMPTY_HEADER; limits.headers.min(lines)];
     let mut request = httparse::Request::new(&mut fields);
     let (method, target, minor) = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length == bytes.len() => (

@@ -99,6 +99,9 @@ impl<'c> Request<'c> {
     /// What [`Request::refuse`] should be called with: 413 over the limit, 400 for broken framing or an early end, 408
     /// for one that is too slow.
     pub fn read_body(&mut self) -> Result<Vec<u8>, Refusal> {
+        if let Some(body) = self.connection.body_at_hand() {
+            return Ok(body);
+        }
         let mut body = Vec::new();
         match self.as_reader().read_to_end(&mut body) {
             Ok(_) => Ok(body),
