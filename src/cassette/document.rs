@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::head::Head;
 use super::model::{Cassette, Timing, check_format, fault};
-use super::record::{Body, Defaults, Fault, Names, Record, micros, push_millis, share};
+use super::record::{Body, Defaults, Fault, Names, Record, micros, push_millis, share_text};
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, elements, skip_space, value_end};
 use crate::jsonrpc::{pretty, string};
@@ -131,7 +131,7 @@ fn parse_by_tokens(path: &Path, text: &str, list: Span, head: &Head) -> Result<V
 fn parse(text: &str, spans: &[Span], head: &Head) -> std::result::Result<Vec<Record>, (usize, Fault)> {
     let names = Names::new(head.servers.iter().map(|(name, _)| name.as_str()));
     let defaults = Defaults { servers: &names, conn: 0, server: names.only(), at: 0 };
-    let shares = share(spans, |spans| {
+    let shares = share_text(spans, |spans| {
         let mut records = Vec::with_capacity(spans.len());
         for &span in spans {
             let (record, end) = Record::parse(text, span.start, &defaults).map_err(|fault| (span, fault))?;

@@ -7,7 +7,7 @@ use super::clock;
 use super::document::fields;
 use super::head::{Head, Process, Server, Transport, object, read_process};
 use super::model::{Cassette, Timing, check_format, fault};
-use super::record::{Defaults, Fault, Names, Record, push_millis, share};
+use super::record::{Defaults, Fault, Names, Record, push_millis, share_text};
 use super::segments::SegmentInfo;
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, value_end};
@@ -197,7 +197,7 @@ impl Part {
         let server = self.names.only();
         let defaults = Defaults { servers: &self.names, conn: self.head.conn, server, at: UNTIMED };
         let lines = std::mem::take(&mut self.lines);
-        let shares = share(&lines, |lines| {
+        let shares = share_text(&lines, |lines| {
             let mut faults = Vec::new();
             let mut records = Vec::with_capacity(lines.len());
             for &line in lines {

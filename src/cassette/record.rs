@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::share::share;
 use crate::jsonrpc::message::{Shape, View};
 use crate::jsonrpc::scan::{Members, Span, SyntaxError, elements, value_end};
 use crate::jsonrpc::{pretty, string};
@@ -300,27 +301,9 @@ const SHARED_WORK: usize = 1 << 20;
 
 /// Does some work on the spans of a text, on several threads when there is much to do, and returns what came of each
 /// share in order.
-pub(super) fn share<T: Send>(spans: &[Span], work: impl Fn(&[Span]) -> T + Sync) -> Vec<T> {
+pub(super) fn share_text<T: Send>(spans: &[Span], work: impl Fn(&[Span]) -> T + Sync) -> Vec<T> {
     let text = spans.last().map_or(0, |last| last.end) - spans.first().map_or(0, |first| first.start);
-    let workers = match text {
-        size if size < SHARED_WORK => 1,
-        _ => std::thread::available_parallelism().map_or(1, usize::from).min(8),
-    };
-    if workers == 1 {
-        return vec![work(spans)];
-    }
-    let work = &work;
-    std::thread::scope(|scope| {
-        let mut shares = spans.chunks(spans.len().div_ceil(workers));
-        // The first share is this thread's own.
-        let first = shares.next().unwrap_or_default();
-        let others: Vec<_> = shares.map(|share| scope.spawn(move || work(share))).collect();
-        let mut done = vec![work(first)];
-        for other in others {
-            done.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    })
+    share(spans, text >= SHARED_WORK, work)
 }
 
 fn number(text: &str, value: Span, name: &str) -> Result<u32, Fault> {

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::index::is_open;
+use super::index::{Sought, is_open};
 use super::inputs::{InputPolicy, Inputs};
 use super::key::{self, Key};
 use super::player::{Ordering, Player, Repeat, Request};
@@ -39,15 +39,15 @@ pub(super) enum Why {
 impl Player {
     /// Which exchange answers a request, those left out whose answer was lost when their recorder was killed and that
     /// another one, or the live server, makes up for.
-    pub(super) fn choose_kept(&mut self, request: &Request<'_>, key: &Key) -> Choice {
+    pub(super) fn choose_kept(&mut self, request: &Request<'_>, sought: &Sought) -> Choice {
         loop {
-            let choice = self.choose(request, key);
+            let choice = self.choose(request, sought);
             let Choice::Fresh(lost) = choice else { return choice };
             let is_lost = |number: u32| {
                 let exchange = self.tape.exchange(number);
                 exchange.is_some_and(|it| it.outcome == Outcome::Lost && it.steps.is_empty())
             };
-            let queue = self.index.queue(&request.method, &key.bytes);
+            let queue = self.index.queue(sought.place);
             let made_up =
                 || queue.is_some_and(|queue| queue.open(None, &self.taken).any(|number| !is_lost(number)));
             if !is_lost(lost) || !(self.has_live_server() || made_up()) {
@@ -56,35 +56,35 @@ impl Player {
             if let Some(taken) = self.taken.get_mut(usize::try_from(lost).unwrap_or(usize::MAX)) {
                 *taken = true;
             }
-            if let Some(queue) = self.index.queue_mut(&request.method, &key.bytes) {
+            if let Some(queue) = self.index.queue_mut(sought.place) {
                 queue.asked = queue.asked.saturating_sub(1);
             }
         }
     }
 
     /// Which exchange answers a request.
-    pub(super) fn choose(&mut self, request: &Request<'_>, key: &Key) -> Choice {
+    pub(super) fn choose(&mut self, request: &Request<'_>, sought: &Sought) -> Choice {
         let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules, false);
         let inputs = inputs.as_ref();
         if !self.owed.is_empty()
-            && let Some(exchange) = self.owed_to(request, key, inputs)
+            && let Some(exchange) = self.owed_to(request, &sought.key, inputs)
         {
             return Choice::Fresh(exchange);
         }
         if self.options.ordering == Ordering::Strict
-            && let Some(choice) = self.choose_strictly(request, key, inputs)
+            && let Some(choice) = self.choose_strictly(request, sought, inputs)
         {
             return choice;
         }
         let stands_for = self.sessions.get(request.session).and_then(|session| session.stands_for);
-        let Some(queue) = self.index.queue_mut(&request.method, &key.bytes) else {
+        let Some(queue) = self.index.queue_mut(sought.place) else {
             return self.choose_otherwise(request, inputs);
         };
         queue.asked += 1;
         if self.options.ordering == Ordering::Any {
             let all: Vec<u32> = match inputs {
                 None if !queue.is_covered() => queue.all().take(1).collect(),
-                _ => queue.nearest(queue.all().collect(), key),
+                _ => queue.nearest(queue.all().collect(), &sought.key),
             };
             return match self.fitting(all, inputs).first() {
                 Some(&first) if is_open(first, &self.taken) => Choice::Fresh(first),
@@ -92,20 +92,25 @@ impl Player {
                 None => self.choose_otherwise(request, inputs),
             };
         }
-        let next = if inputs.is_none() && key.secrets.is_empty() && !queue.is_covered() {
+        let next = if inputs.is_none() && sought.key.secrets.is_empty() && !queue.is_covered() {
             queue.next(stands_for, &self.taken)
         } else {
-            self.choose_by_values(request, key, inputs, stands_for)
+            self.choose_by_values(request, sought, inputs, stands_for)
         };
         match next {
             Some(exchange) => Choice::Fresh(exchange),
-            None => self.choose_again(request, key, inputs),
+            None => self.choose_again(request, sought, inputs),
         }
     }
 
     /// A request that was asked more often than it was recorded.
-    fn choose_again(&mut self, request: &Request<'_>, key: &Key, inputs: Option<&Inputs<'_>>) -> Choice {
-        let Some(queue) = self.index.queue(&request.method, &key.bytes) else {
+    fn choose_again(
+        &mut self,
+        request: &Request<'_>,
+        sought: &Sought,
+        inputs: Option<&Inputs<'_>>,
+    ) -> Choice {
+        let Some(queue) = self.index.queue(sought.place) else {
             return Choice::Miss(Why::Unknown);
         };
         let repeat = self.options.repeat.unwrap_or(match mcp::repeats(&request.method) {
@@ -124,7 +129,7 @@ impl Player {
             Repeat::Never => None,
             _ if inputs.is_some() => fitting.last().copied(),
             Repeat::Last if queue.is_covered() => {
-                let near = queue.nearest(queue.all().collect(), key);
+                let near = queue.nearest(queue.all().collect(), &sought.key);
                 queue.last.filter(|last| near.contains(last)).or(near.last().copied())
             }
             Repeat::Last => queue.last.or_else(|| queue.all().last()),
@@ -138,15 +143,15 @@ impl Player {
     fn choose_by_values(
         &mut self,
         request: &Request<'_>,
-        key: &Key,
+        sought: &Sought,
         inputs: Option<&Inputs<'_>>,
         stands_for: Option<u32>,
     ) -> Option<u32> {
-        let queue = self.index.queue(&request.method, &key.bytes)?;
+        let queue = self.index.queue(sought.place)?;
         let open = self.fitting(queue.open(stands_for, &self.taken).collect(), inputs);
-        let open = queue.nearest(open, key);
+        let open = queue.nearest(open, &sought.key);
         let first = open.first().copied()?;
-        if key.secrets.is_empty() {
+        if sought.key.secrets.is_empty() {
             return Some(first);
         }
         let session = self.sessions.get(request.session)?;
@@ -154,7 +159,8 @@ impl Player {
             let conn = self.tape.exchange(**exchange).map_or(0, |exchange| exchange.conn);
             queue.secrets.get(exchange).is_none_or(|recorded| {
                 recorded.iter().all(|(path, placeholder)| {
-                    let live = key.secrets.iter().find(|(other, _)| other == path).map(|(_, value)| value);
+                    let live =
+                        sought.key.secrets.iter().find(|(other, _)| other == path).map(|(_, value)| value);
                     live.is_none_or(|live| session.agrees(conn, placeholder, live))
                 })
             })
@@ -231,7 +237,7 @@ impl Player {
     fn choose_strictly(
         &mut self,
         request: &Request<'_>,
-        key: &Key,
+        sought: &Sought,
         inputs: Option<&Inputs<'_>>,
     ) -> Option<Choice> {
         let session = self.sessions.get(request.session)?;
@@ -253,7 +259,8 @@ impl Player {
                 key::of(&self.tape.text, &item.view, exchange.era, &self.rules, item.redacted),
             ))
         });
-        let same = |recorded: &Key| recorded.bytes == key.bytes || recorded.stands_for(key).is_some();
+        let same =
+            |recorded: &Key| recorded.bytes == sought.key.bytes || recorded.stands_for(&sought.key).is_some();
         match expected {
             Some((number, _, recorded))
                 if same(&recorded) && !self.fitting(vec![number], inputs).is_empty() =>
@@ -264,7 +271,7 @@ impl Player {
                 Some(Choice::Fresh(number))
             }
             _ if mcp::is_list(&request.method) => None,
-            _ if self.index.queue(&request.method, &key.bytes).is_none() => None,
+            _ if self.index.queue(sought.place).is_none() => None,
             Some((_, _, recorded)) if same(&recorded) => Some(self.choose_otherwise(request, inputs)),
             Some((_, item, _)) => {
                 let expected = key::describe(&self.tape.text, &item.view);

@@ -1,24 +1,28 @@
 //! The recorded requests by their keys.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
 
 use super::key::{self, Key, Rules};
-use super::tape::Tape;
+use super::tape::{Exchange, Tape};
+use crate::cassette::share::share;
+use crate::mcp::Era;
 use crate::redact::{ANY, Cover, distance, is_placeholder};
 
 /// The exchanges of a tape by method and key. When a method is first asked for, the keys of its exchanges are hashed;
 /// a key itself is kept only when it is asked for, since a cassette may hold very many.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    methods: HashMap<String, Method>,
+    names: HashMap<String, usize>,
+    methods: Vec<Method>,
 }
 
 #[derive(Debug, Default)]
 struct Method {
+    queues: Vec<Queue>,
     /// By the keys that were asked for.
-    queues: HashMap<Vec<u8>, Queue>,
+    known: HashMap<Vec<u8>, usize>,
     /// The hash of each exchange's key, sorted, those with equal hashes in recorded order. Empty until asked for.
     hashes: Vec<(u64, u32)>,
     /// All exchanges of the method, in recorded order.
@@ -27,108 +31,188 @@ struct Method {
     patterns: Vec<Key>,
 }
 
+/// Where the exchanges with some key are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    method: usize,
+    queue: usize,
+}
+
+/// What a live request asks for.
+#[derive(Debug)]
+pub(super) struct Sought {
+    /// Its key, or the one that the exchanges are known by which answer it.
+    pub(super) key: Key,
+    /// Those exchanges; `None` when it was not recorded.
+    pub(super) place: Option<Place>,
+}
+
+/// The recorded requests and how they are compared.
+#[derive(Clone, Copy)]
+pub(super) struct Recorded<'t> {
+    pub(super) tape: &'t Tape,
+    pub(super) rules: &'t Rules,
+    pub(super) taken: &'t [bool],
+    /// Played ones are as good as others.
+    pub(super) reuse: bool,
+}
+
+impl Recorded<'_> {
+    fn key_of(&self, number: u32) -> Option<Key> {
+        let exchange = self.tape.exchange(number)?;
+        let item = self.tape.item(exchange.request)?;
+        Some(key::of(&self.tape.text, &item.view, exchange.era, self.rules, item.redacted))
+    }
+
+    /// Whether a recorded request has the parameters of a live one, letter by letter, where redaction has nothing to do
+    /// with either of them: then they have one key.
+    fn is_alike(&self, number: u32, live: &Live<'_>) -> bool {
+        let alike = |exchange: &Exchange| {
+            let item = self.tape.item(exchange.request)?;
+            let params = item.view.params.map(|params| params.of(&self.tape.text));
+            Some(!item.redacted && exchange.era == live.era && params == live.params)
+        };
+        live.is_plain && self.tape.exchange(number).and_then(alike) == Some(true)
+    }
+
+    fn is_open(&self, queue: &Queue) -> bool {
+        self.reuse || queue.open(None, self.taken).next().is_some()
+    }
+}
+
+/// A live request as it was written.
+pub(super) struct Live<'r> {
+    pub(super) era: Era,
+    pub(super) params: Option<&'r str>,
+    /// Redaction finds nothing in it.
+    is_plain: bool,
+}
+
+impl<'r> Live<'r> {
+    pub(super) fn new(era: Era, params: Option<&'r str>, key: &Key) -> Self {
+        let is_plain = key.secrets.is_empty() && key.covers.is_empty() && key.spelled.is_none();
+        Self { era, params, is_plain }
+    }
+}
+
 impl Index {
     /// The index of those exchanges of a tape that are played.
     pub(super) fn new(tape: &Tape, plays: &dyn Fn(u32) -> bool) -> Self {
-        let mut methods: HashMap<String, Method> = HashMap::new();
+        let mut index = Self::default();
         for (exchange, number) in tape.exchanges.iter().zip(0..).filter(|(_, number)| plays(*number)) {
             let Some(item) = tape.item(exchange.request) else { continue };
             let method = item.view.method_name(&tape.text);
-            match methods.get_mut(&*method) {
+            let known = index.names.get(&*method).and_then(|at| index.methods.get_mut(*at));
+            match known {
                 Some(known) => known.all.push(number),
                 None => {
-                    methods.insert(method.into_owned(), Method { all: vec![number], ..Method::default() });
+                    index.names.insert(method.into_owned(), index.methods.len());
+                    index.methods.push(Method { all: vec![number], ..Method::default() });
                 }
             }
         }
-        Self { methods }
+        index
     }
 
-    /// Makes the exchanges with a key known to [`Index::queue`], and gives the key they are known by: another one
-    /// where placeholders in recorded text stand for what is in the live one. Exchanges that are equal as they are go
-    /// first, then those with placeholders; `reuse`: played ones are as good as others.
-    pub(super) fn prepare(
-        &mut self,
-        method: &str,
-        key: Key,
-        tape: &Tape,
-        taken: &[bool],
-        rules: &Rules,
-        reuse: bool,
-    ) -> Key {
-        let Some(method) = self.methods.get_mut(method) else { return key };
-        let equal = method.prepare(&key.bytes, tape, rules);
-        let is_open = |method: &Method, key: &Key| {
-            let queue = method.queues.get(&key.bytes);
-            queue.is_some_and(|queue| reuse || queue.open(None, taken).next().is_some())
-        };
-        if equal && is_open(method, &key) {
-            return key;
+    /// Finds the exchanges for a live request with this key. Those that are equal as they are go first, then those with
+    /// placeholders in recorded text that stand for what is in the live one.
+    pub(super) fn seek(&mut self, method: &str, key: Key, live: &Live<'_>, recorded: Recorded<'_>) -> Sought {
+        let Some(&number) = self.names.get(method) else { return Sought { key, place: None } };
+        let Some(method) = self.methods.get_mut(number) else { return Sought { key, place: None } };
+        let place = |queue| Some(Place { method: number, queue });
+        let is_open =
+            |method: &Method, queue: usize| method.queues.get(queue).is_some_and(|it| recorded.is_open(it));
+        let equal = method.queue_of(&key, Some(live), recorded);
+        if let Some(queue) = equal.filter(|queue| is_open(method, *queue)) {
+            return Sought { key, place: place(queue) };
         }
         let standing: Vec<Key> = method.patterns.iter().filter_map(|known| known.stands_for(&key)).collect();
-        for candidate in &standing {
-            method.prepare(&candidate.bytes, tape, rules);
+        let mut first = None;
+        for candidate in standing {
+            let Some(queue) = method.queue_of(&candidate, None, recorded) else { continue };
+            if is_open(method, queue) {
+                return Sought { key: candidate, place: place(queue) };
+            }
+            first = first.or(Some((candidate, queue)));
         }
-        let open = standing.iter().find(|candidate| is_open(method, candidate));
-        match open.or(standing.first().filter(|_| !equal)) {
-            Some(found) => found.clone(),
-            None => key,
+        match (equal, first) {
+            (None, Some((key, queue))) => Sought { key, place: place(queue) },
+            (equal, _) => Sought { key, place: equal.and_then(place) },
         }
     }
 
-    /// The exchanges with a key.
-    pub(super) fn queue(&self, method: &str, key: &[u8]) -> Option<&Queue> {
-        self.methods.get(method)?.queues.get(key)
+    /// The exchanges at a place.
+    pub(super) fn queue(&self, place: Option<Place>) -> Option<&Queue> {
+        let Place { method, queue } = place?;
+        self.methods.get(method)?.queues.get(queue)
     }
 
     /// The same, to take from.
-    pub(super) fn queue_mut(&mut self, method: &str, key: &[u8]) -> Option<&mut Queue> {
-        self.methods.get_mut(method)?.queues.get_mut(key)
+    pub(super) fn queue_mut(&mut self, place: Option<Place>) -> Option<&mut Queue> {
+        let Place { method, queue } = place?;
+        self.methods.get_mut(method)?.queues.get_mut(queue)
     }
 
     /// All exchanges of a method, in recorded order.
     pub(super) fn all(&self, method: &str) -> &[u32] {
-        self.methods.get(method).map_or(&[], |method| &method.all)
+        let method = self.names.get(method).and_then(|at| self.methods.get(*at));
+        method.map_or(&[], |method| &method.all)
     }
 }
 
+/// Fewer keys than these are not worth a thread.
+const SHARED_WORK: usize = 512;
+
 impl Method {
-    /// Whether there are exchanges with a key.
-    fn prepare(&mut self, key: &[u8], tape: &Tape, rules: &Rules) -> bool {
-        if self.queues.contains_key(key) {
-            return true;
+    /// The exchanges with a key, which is that of `live`, if it is given; `None` when there are none.
+    fn queue_of(&mut self, key: &Key, live: Option<&Live<'_>>, recorded: Recorded<'_>) -> Option<usize> {
+        if let Some(&queue) = self.known.get(&key.bytes) {
+            return Some(queue);
         }
-        let key_of = |number: u32| {
-            let exchange = tape.exchange(number)?;
-            let item = tape.item(exchange.request)?;
-            Some((exchange.conn, key::of(&tape.text, &item.view, exchange.era, rules, item.redacted)))
-        };
         if self.hashes.is_empty() {
-            for &number in &self.all {
-                let Some((_, key)) = key_of(number) else { continue };
-                self.hashes.push((hash(&key.bytes), number));
-                if key.bytes.contains(&ANY) && !self.patterns.iter().any(|known| known.bytes == key.bytes) {
-                    self.patterns.push(key);
-                }
-            }
-            self.hashes.sort_unstable();
-            let text = |key: &Key| key.bytes.iter().filter(|byte| **byte != ANY).count();
-            self.patterns.sort_by_key(|key| Reverse(text(key)));
+            self.hash_all(recorded);
         }
-        let wanted = hash(key);
+        let wanted = hash(&key.bytes);
         let from = self.hashes.partition_point(|(hash, _)| *hash < wanted);
         let mut queue = Queue::default();
         for &(_, number) in self.hashes.iter().skip(from).take_while(|(hash, _)| *hash == wanted) {
-            match key_of(number) {
-                Some((conn, recorded)) if recorded.bytes == key => queue.push(conn, number, recorded),
-                _ => {}
+            let conn = recorded.tape.exchange(number).map_or(0, |exchange| exchange.conn);
+            if live.is_some_and(|live| recorded.is_alike(number, live)) {
+                queue.push(conn, number, Key::default());
+            } else if let Some(found) = recorded.key_of(number).filter(|found| found.bytes == key.bytes) {
+                queue.push(conn, number, found);
             }
         }
-        let some = queue.len() > 0;
-        if some {
-            self.queues.insert(key.to_vec(), queue);
+        if queue.len() == 0 {
+            return None;
         }
-        some
+        self.known.insert(key.bytes.clone(), self.queues.len());
+        self.queues.push(queue);
+        Some(self.queues.len() - 1)
+    }
+
+    fn hash_all(&mut self, recorded: Recorded<'_>) {
+        let hashed = |numbers: &[u32]| {
+            let mut hashes = Vec::with_capacity(numbers.len());
+            let mut patterns: Vec<Key> = Vec::new();
+            for &number in numbers {
+                let Some(key) = recorded.key_of(number) else { continue };
+                hashes.push((hash(&key.bytes), number));
+                if key.bytes.contains(&ANY) {
+                    patterns.push(key);
+                }
+            }
+            (hashes, patterns)
+        };
+        for (hashes, patterns) in share(&self.all, self.all.len() >= SHARED_WORK, hashed) {
+            self.hashes.extend(hashes);
+            self.patterns.extend(patterns);
+        }
+        self.hashes.sort_unstable();
+        let mut seen = HashSet::new();
+        self.patterns.retain(|key| seen.insert(key.bytes.clone()));
+        let text = |key: &Key| key.bytes.iter().filter(|byte| **byte != ANY).count();
+        self.patterns.sort_by_key(|key| Reverse(text(key)));
     }
 }
 

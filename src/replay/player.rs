@@ -10,9 +10,9 @@ use super::choose::{Choice, Why};
 use super::faults::Faults;
 use super::faults::effect::Effect;
 pub use super::framing::Framing;
-use super::index::Index;
+use super::index::{Index, Live, Recorded, Sought};
 use super::inputs::Inputs;
-use super::key::{self, Key, Rules};
+use super::key::{self, Rules};
 use super::live;
 use super::nearest::cut;
 use super::onward::Onwards;
@@ -316,10 +316,12 @@ impl Player {
         }
         let key = key::of(request.text, &request.view, request.era, &self.rules, false);
         let reuse = self.options.ordering == Ordering::Any;
-        let key = self.index.prepare(&request.method, key, &self.tape, &self.taken, &self.rules, reuse);
-        match self.choose_kept(request, &key) {
+        let live = Live::new(request.era, request.view.params.map(|params| params.of(request.text)), &key);
+        let recorded = Recorded { tape: &self.tape, rules: &self.rules, taken: &self.taken, reuse };
+        let sought = self.index.seek(&request.method, key, &live, recorded);
+        match self.choose_kept(request, &sought) {
             Choice::Fresh(exchange) => {
-                self.take(exchange, request, &key);
+                self.take(exchange, request, &sought);
                 self.mirror(request);
                 self.start(request, Some(exchange), true, now);
             }
@@ -330,7 +332,7 @@ impl Player {
             }
             Choice::Miss(why) => {
                 // It is as large as the request, and has done its work.
-                drop(key);
+                drop(sought);
                 let by_rule =
                     matches!(why, Why::Unknown) && (!self.has_live_server() || self.is_known_probe(request));
                 if by_rule && self.answer_by_rule(request, now) {
@@ -366,12 +368,12 @@ impl Player {
         self.release(request.session, &start, now);
     }
 
-    fn take(&mut self, exchange: u32, request: &Request<'_>, key: &Key) {
+    fn take(&mut self, exchange: u32, request: &Request<'_>, Sought { key, place }: &Sought) {
         if let Some(taken) = self.taken.get_mut(usize::try_from(exchange).unwrap_or(usize::MAX)) {
             *taken = true;
         }
         self.report.hits += 1;
-        let Some(queue) = self.index.queue_mut(&request.method, &key.bytes) else { return };
+        let Some(queue) = self.index.queue_mut(*place) else { return };
         queue.last = Some(exchange);
         let Some(recorded) = queue.secrets.get(&exchange).filter(|_| !key.secrets.is_empty()) else { return };
         let Some(session) = self.sessions.get_mut(request.session) else { return };
