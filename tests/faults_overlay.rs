@@ -498,6 +498,7 @@ fn the_schema_takes_what_is_read_and_nothing_else() {
 #[test]
 fn who_leaves_a_held_call_has_given_up() {
     use mcpreel::cassette::Cassette;
+    use mcpreel::jsonrpc::message::View;
     use mcpreel::redact;
     use mcpreel::replay::faults::Faults;
     use mcpreel::replay::key::Rules;
@@ -517,7 +518,13 @@ fn who_leaves_a_held_call_has_given_up() {
         let mut player = Player::new(Tape::new(cassette, 0), rules, options).with_faults(faults);
         let session = player.open(Box::new(|_| 0));
         let fired = |player: &Player| player.fault_rows().unwrap()[0].fired;
-        player.receive_as(1, session, call("5", "a", r#"{"q":1}"#).as_bytes(), 0);
+        let call_to = |id, tool, arguments| {
+            let text = call(id, tool, arguments);
+            let view = View::of(&text).unwrap();
+            (text, view)
+        };
+        let (text, view) = call_to("5", "a", r#"{"q":1}"#);
+        player.receive_as(1, session, &text, view, 0);
         assert_eq!(fired(&player), before, "{kind}");
         player.outputs().for_each(drop);
         player.left(1, 10);
@@ -525,7 +532,8 @@ fn who_leaves_a_held_call_has_given_up() {
         let answers = player.outputs().filter(|output| matches!(output, Output::Message { .. })).count();
         assert_eq!(answers, 0, "{kind}");
         // Nothing is left that a later cancellation or call would stir up.
-        player.receive_as(2, session, call("6", "b", "{}").as_bytes(), 20);
+        let (text, view) = call_to("6", "b", "{}");
+        player.receive_as(2, session, &text, view, 20);
         let answers = player.outputs().filter(|output| matches!(output, Output::Message { .. })).count();
         assert_eq!(answers, 1, "{kind}");
     }

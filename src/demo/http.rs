@@ -173,8 +173,9 @@ impl Front {
                 return Ok(());
             }
         };
-        let taken = checks::sort(request.headers(), &body, &self.offer).and_then(|incoming| {
-            let message = serde_json::from_slice::<Value>(&body)
+        let taken = checks::text_of(body).and_then(|text| {
+            let incoming = checks::sort(request.headers(), &text, &self.offer)?;
+            let message = serde_json::from_str::<Value>(&text)
                 .map_err(|_| Refused::new(400, "null", code::PARSE, "the body is too deep"))?;
             Ok((incoming, message))
         });

@@ -244,12 +244,6 @@ impl Player {
 
     /// Takes one line of the client, without its end.
     pub fn receive(&mut self, session: usize, line: &[u8], now: u64) {
-        self.receive_as(0, session, line, now);
-    }
-
-    /// Takes one message or batch of the client; what it leads to carries the number `carrier`.
-    pub fn receive_as(&mut self, carrier: u64, session: usize, line: &[u8], now: u64) {
-        self.posting = carrier;
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let message = std::str::from_utf8(line).ok().and_then(|text| Some((text, View::of(text).ok()?)));
         let Some((text, view)) = message else {
@@ -258,6 +252,13 @@ impl Player {
             }
             return;
         };
+        self.receive_as(0, session, text, view, now);
+    }
+
+    /// Takes one message or batch of the client, of which `view` is the view; what it leads to carries the number
+    /// `carrier`.
+    pub fn receive_as(&mut self, carrier: u64, session: usize, text: &str, view: View, now: u64) {
+        self.posting = carrier;
         if view.shape == Shape::Batch {
             self.receive_batch(carrier, session, text, &view, now);
         } else {

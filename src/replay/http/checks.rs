@@ -22,6 +22,8 @@ pub struct Incoming {
     pub batch: bool,
     /// A modern notification: taken and dropped, since none has a meaning over HTTP.
     pub dropped: bool,
+    /// Where its parts are.
+    pub view: View,
 }
 
 /// A body that is answered without the player.
@@ -45,15 +47,22 @@ impl Refused {
     }
 }
 
-/// Looks at a posted body.
+/// A body as text, without a byte order mark.
+///
+/// # Errors
+///
+/// When it is no text.
+pub fn text_of(body: Vec<u8>) -> Result<String, Refused> {
+    let text = String::from_utf8(body).map_err(|_| not_json())?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// Looks at a posted body, which begins without a byte order mark.
 ///
 /// # Errors
 ///
 /// When it is to be answered at once.
-pub fn sort(fields: &Headers, body: &[u8], offer: &Offer) -> Result<Incoming, Refused> {
-    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let not_json = || Refused::new(400, "null", code::PARSE, "the body is not JSON");
-    let text = std::str::from_utf8(body).map_err(|_| not_json())?;
+pub fn sort(fields: &Headers, text: &str, offer: &Offer) -> Result<Incoming, Refused> {
     let view = View::of(text).map_err(|_| not_json())?;
     let invalid = |id: &str, message: &str| Err(Refused::new(400, id, code::INVALID_REQUEST, message));
     let version = fields.text(headers::VERSION);
@@ -63,7 +72,8 @@ pub fn sort(fields: &Headers, body: &[u8], offer: &Offer) -> Result<Incoming, Re
     }
     // Where the body does not tell, the header does, and else what was recorded.
     let modern = unknown.is_some() || !offer.legacy;
-    let incoming = Incoming { era: Era::Legacy, opens: false, asks: false, batch: false, dropped: false };
+    let incoming =
+        Incoming { era: Era::Legacy, opens: false, asks: false, batch: false, dropped: false, view };
     match view.shape {
         Shape::Request => {
             let method = view.method_name(text);
@@ -94,6 +104,10 @@ pub fn sort(fields: &Headers, body: &[u8], offer: &Offer) -> Result<Incoming, Re
         }
         Shape::Other => invalid("null", "the body is not a JSON-RPC message"),
     }
+}
+
+fn not_json() -> Refused {
+    Refused::new(400, "null", code::PARSE, "the body is not JSON")
 }
 
 /// The checks of a modern request, in the order in which the known servers make them.
@@ -159,9 +173,13 @@ pub fn accepts(fields: &Headers, wanted: &str) -> bool {
     accepted.any(|value| {
         value.split(|byte| *byte == b',').any(|item| {
             let mut parts = item.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-            let kind = String::from_utf8_lossy(parts.next().unwrap_or_default()).to_ascii_lowercase();
-            let refused = parts.any(|part| matches!(part, b"q=0" | b"q=0.0" | b"q=0.00" | b"q=0.000"));
-            !refused && (kind == wanted || kind == "*/*" || kind == format!("{group}/*"))
+            let kind = parts.next().unwrap_or_default();
+            let in_group = || {
+                let star = kind.strip_suffix(b"/*");
+                star.is_some_and(|star| star == b"*" || star.eq_ignore_ascii_case(group.as_bytes()))
+            };
+            let taken = kind.eq_ignore_ascii_case(wanted.as_bytes()) || in_group();
+            taken && !parts.any(|part| matches!(part, b"q=0" | b"q=0.0" | b"q=0.00" | b"q=0.000"))
         })
     })
 }

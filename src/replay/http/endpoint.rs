@@ -173,12 +173,16 @@ impl Endpoint {
             }
         };
         let mut asked = Self::asked(&request);
-        let incoming = match checks::sort(request.headers(), &body, &self.offer) {
+        let text = checks::text_of(body);
+        let sorted = text.as_ref().map_err(Clone::clone);
+        let sorted = sorted.and_then(|text| checks::sort(request.headers(), text, &self.offer));
+        let text = text.unwrap_or_default();
+        let incoming = match sorted {
             Ok(incoming) => incoming,
             Err(refused) => {
                 self.stage.take(match refused.code {
                     code::PARSE => Command::Warn("a client sent a body that is not JSON"),
-                    _ => Command::Refused { body, refusal: refusals::of_rule(&refused) },
+                    _ => Command::Refused { body: text.into_bytes(), refusal: refusals::of_rule(&refused) },
                 });
                 return Reply::new(request, &self.offer, asked, common).refuse(&refused);
             }
@@ -193,7 +197,7 @@ impl Endpoint {
         let takes_all = asked.accepts_sse;
         let mut reply = Reply::new(request, &self.offer, asked, common);
         if !takes_all {
-            let (stage, body) = (&self.stage, body.clone());
+            let (stage, body) = (&self.stage, text.clone().into_bytes());
             reply.unacceptable = Some(Box::new(move || {
                 stage.take(Command::Refused { body, refusal: refusals::of_accept() });
             }));
@@ -203,7 +207,7 @@ impl Endpoint {
             connection,
             session,
             incoming,
-            body,
+            text,
             fields,
             events,
         })

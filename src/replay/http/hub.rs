@@ -25,7 +25,7 @@ pub(super) enum Command {
         connection: u64,
         session: Option<String>,
         incoming: Incoming,
-        body: Vec<u8>,
+        text: String,
         fields: Fields,
         events: Events,
     },
@@ -240,7 +240,7 @@ impl Hub {
 
     pub(super) fn take(&mut self, command: Command, now: u64) {
         match command {
-            Command::Post { carrier, connection, session, incoming, body, fields, events } => {
+            Command::Post { carrier, connection, session, incoming, text, fields, events } => {
                 if incoming.opens {
                     self.player.recovers(connection);
                 }
@@ -248,7 +248,7 @@ impl Hub {
                 let session = match self.session_of(incoming, named.as_deref()) {
                     Ok(session) => session,
                     Err(refused) => {
-                        self.stray(&body, connection, named.as_deref(), &refused);
+                        self.stray(text.as_bytes(), connection, named.as_deref(), &refused);
                         return drop(events.send(vec![Event::Refused(refused)]));
                     }
                 };
@@ -259,9 +259,9 @@ impl Hub {
                 if incoming.asks {
                     let opens = incoming.opens && self.offer.sessions;
                     self.waiters.insert(carrier, Waiter { session, events, opens });
-                    self.player.receive_as(carrier, session, &body, now);
+                    self.player.receive_as(carrier, session, &text, incoming.view, now);
                 } else {
-                    self.player.receive_as(carrier, session, &body, now);
+                    self.player.receive_as(carrier, session, &text, incoming.view, now);
                     let _ = events.send(vec![Event::Status(202)]);
                 }
             }

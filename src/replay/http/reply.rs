@@ -3,9 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use memchr::memmem::Finder;
 
 use super::Offer;
 use super::checks::Refused;
@@ -526,6 +528,12 @@ fn add_recorded(fields: &mut Headers, framing: &Framing) {
 }
 
 fn error_code(text: &str) -> Option<i64> {
+    // Most answers are told from errors by this search alone.
+    static MARKS: LazyLock<[Finder<'_>; 2]> =
+        LazyLock::new(|| ["\"error\"", "\\u"].map(|mark| Finder::new(mark.as_bytes())));
+    if MARKS.iter().all(|mark| mark.find(text.as_bytes()).is_none()) {
+        return None;
+    }
     let error = View::of(text).ok()?.error?;
     member(text, error, "code").map(|code: Span| code.of(text))?.parse().ok()
 }

@@ -92,6 +92,7 @@ mod tests {
 
     use super::*;
     use crate::cassette::Cassette;
+    use crate::jsonrpc::message::View;
     use crate::mcp::Era;
     use crate::redact;
     use crate::replay::Aside;
@@ -113,16 +114,17 @@ mod tests {
         let (stage, _woken) = Stage::new(Hub::new(player, offer, aside, None));
         // A miss, which is to be told.
         let post = || {
+            let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#.to_owned();
+            let view = View::of(&text).unwrap();
             let incoming =
-                Incoming { era: Era::Legacy, opens: false, asks: true, batch: false, dropped: false };
-            let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#.to_vec();
+                Incoming { era: Era::Legacy, opens: false, asks: true, batch: false, dropped: false, view };
             let (events, _) = crossbeam_channel::unbounded();
             stage.take(Command::Post {
                 carrier: 1,
                 connection: 1,
                 session: None,
                 incoming,
-                body,
+                text,
                 fields: None,
                 events,
             })
