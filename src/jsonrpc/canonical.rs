@@ -32,7 +32,9 @@ enum Step {
 
 /// Appends the comparison form of the node at `root`. `treat` is asked for every node before its children.
 pub fn write(tree: &Tree<'_>, root: usize, out: &mut Vec<u8>, treat: &mut dyn FnMut(usize) -> Treat) {
-    let mut steps = vec![Step::Value(root)];
+    // Enough for most messages.
+    let mut steps = Vec::with_capacity(16);
+    steps.push(Step::Value(root));
     while let Some(step) = steps.pop() {
         let (index, treatment) = match step {
             Step::Byte(byte) => {
@@ -104,15 +106,14 @@ fn push_members(
     steps: &mut Vec<Step>,
     treat: &mut dyn FnMut(usize) -> Treat,
 ) {
-    let mut members: Vec<(Cow<'_, [u8]>, usize, Treat)> = tree
-        .children(object)
-        .map(|child| (child, treat(child)))
-        .filter(|(_, treatment)| *treatment != Treat::Drop)
-        .map(|(child, treatment)| {
+    let mut members: Vec<(Cow<'_, [u8]>, usize, Treat)> = Vec::with_capacity(8);
+    for child in tree.children(object) {
+        let treatment = treat(child);
+        if treatment != Treat::Drop {
             let name = tree.node(child).and_then(|node| node.name).map_or("", |name| name.of(tree.text));
-            (string::decode_bytes(name), child, treatment)
-        })
-        .collect();
+            members.push((string::decode_bytes(name), child, treatment));
+        }
+    }
     let renamed = |treatment: &Treat| matches!(treatment, Treat::Named(..));
     members.sort_by(|one, other| match (renamed(&one.2), renamed(&other.2)) {
         (false, false) => one.0.cmp(&other.0),

@@ -10,7 +10,7 @@ use super::scan::Span;
 #[must_use]
 pub fn decode_bytes(literal: &str) -> Cow<'_, [u8]> {
     let inner = inner(literal);
-    if !inner.contains('\\') {
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Cow::Borrowed(inner.as_bytes());
     }
     let mut out = Vec::with_capacity(inner.len());

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::detect::{Strategy, TextRule};
@@ -476,9 +477,9 @@ impl Rules {
 
 /// Whether a member may have a placeholder for a name.
 pub(super) fn may_name_placeholders(text: &str) -> bool {
-    ["EDACTED-", "edacted-"]
-        .iter()
-        .any(|part| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some())
+    static PARTS: LazyLock<[Finder<'_>; 2]> =
+        LazyLock::new(|| ["EDACTED-", "edacted-"].map(|part| Finder::new(part.as_bytes())));
+    PARTS.iter().any(|part| part.find(text.as_bytes()).is_some())
 }
 
 impl Rule {

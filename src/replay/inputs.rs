@@ -1,6 +1,9 @@
 //! What a client answers to a server's questions, and when one such answer stands for another (`--match-inputs`).
 
 use std::str::FromStr;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use super::key::Rules;
 use crate::jsonrpc::canonical::{self, Treat};
@@ -59,7 +62,8 @@ impl<'a> Inputs<'a> {
     /// The answers in a request; `None` when it carries none. `recorded`: it was redacted.
     #[must_use]
     pub fn of_request(message: &'a str, rules: &Rules, recorded: bool) -> Option<Self> {
-        memchr::memmem::find(message.as_bytes(), b"inputResponses")?;
+        static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"inputResponses"));
+        NAME.find(message.as_bytes())?;
         let tree = Tree::of(message).ok()?;
         let holder = tree.path(&["params", "inputResponses"])?;
         let name = |child: usize| {
