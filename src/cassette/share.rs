@@ -12,10 +12,16 @@ pub fn share<I: Sync, T: Send>(items: &[I], much: bool, work: impl Fn(&[I]) -> T
     let Some(first) = shares.next() else { return Vec::new() };
     let work = &work;
     thread::scope(|scope| {
-        let others: Vec<_> = shares.map(|share| scope.spawn(move || work(share))).collect();
+        let others: Vec<_> = shares
+            .map(|share| (share, thread::Builder::new().spawn_scoped(scope, move || work(share))))
+            .collect();
         let mut done = vec![work(first)];
-        for other in others {
-            done.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        for (share, other) in others {
+            done.push(match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // There may be no more threads than there are.
+                Err(_) => work(share),
+            });
         }
         done
     })
