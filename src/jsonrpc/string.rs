@@ -35,7 +35,9 @@ pub fn decode(literal: &str) -> Cow<'_, str> {
 /// Whether the literal stands for exactly `text`.
 #[must_use]
 pub fn is(literal: &str, text: &str) -> bool {
-    inner(literal) == text || (literal.contains('\\') && *decode_bytes(literal) == *text.as_bytes())
+    let inner = inner(literal).as_bytes();
+    inner == text.as_bytes()
+        || (memchr::memchr(b'\\', inner).is_some() && *decode_bytes(literal) == *text.as_bytes())
 }
 
 /// The literal for `text`, with quotes and the shortest escapes.
@@ -68,7 +70,11 @@ pub fn escape_into(out: &mut String, text: &str) {
 }
 
 fn inner(literal: &str) -> &str {
-    literal.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(literal)
+    // Comparing with a `char` would be two calls for every string there is.
+    match literal.as_bytes() {
+        [b'"', .., b'"'] => literal.get(1..literal.len() - 1).unwrap_or(literal),
+        _ => literal,
+    }
 }
 
 /// The spans in `literal` (quotes included in its offsets) that stand for the given spans of its decoded text.
