@@ -1,23 +1,18 @@
 //! Several cassettes as one: parts of a cassette are put together again, a server that was recorded more than once gets
 //! further connections and sessions, and heads are united. What two heads say differently is named.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::clock;
-use super::head::{Head, Server, Transport};
-use super::manifest;
 use super::model::{Cassette, Timing};
 use super::part::{self, Part};
 use super::record::Record;
 use crate::error::{Error, Result};
-use crate::jsonrpc::message::member;
-use crate::jsonrpc::scan::{Members, Span, elements};
-use crate::jsonrpc::{canonical, string};
 
-/// What the parts of heads are called.
-const MANIFEST: &str = "the field of the redaction manifest";
-const LABEL: &str = "the label";
-const MATCHING: &str = "the matching rule";
+mod heads;
+mod names;
+
+use heads::{Heads, Said};
 
 /// A cassette, and what its file is called.
 #[derive(Clone, Debug)]
@@ -41,28 +36,33 @@ pub struct Combined {
 
 /// Makes one cassette of all. `renames` are old and new names of servers: of servers that share a name and are not the
 /// same, those behind the first get the new name; a name that stands for one server is replaced everywhere.
+///
+/// # Errors
+///
+/// [`Error::Usage`] where there is nothing to merge or a renamed server is not there, [`Error::Input`] where servers
+/// that are not the same are left with one name.
 pub fn combine(inputs: Vec<Input>, renames: &[(String, String)]) -> Result<Combined> {
-    let mut out = Combined::default();
-    let mut inputs = assembled(inputs, &mut out)?;
-    rename(&mut inputs, renames)?;
-    let mut whole = Cassette::default();
-    let timed = is_timed(&inputs, &mut out.notes);
+    let mut said = Said::default();
+    let mut inputs = assembled(inputs, &mut said)?;
+    names::rename(&mut inputs, renames)?;
+    let timed = is_timed(&inputs, &mut said.notes);
     let start = |input: &Input| clock::parse(&input.cassette.head.recorded_at);
     let first =
         inputs.iter().filter(|input| timed && !input.cassette.records.is_empty()).filter_map(start).min();
     let first = first.or_else(|| inputs.iter().filter_map(start).min());
     let began = inputs.iter().find(|input| start(input) == first || first.is_none());
-    whole.head.recorded_at = began.map_or_else(String::new, |input| input.cassette.head.recorded_at.clone());
-    let mut sources = Sources::default();
+    let mut whole = Whole::default();
+    whole.heads.head.recorded_at =
+        began.map_or_else(String::new, |input| input.cassette.head.recorded_at.clone());
     for input in inputs {
-        unite(&mut whole, &mut sources, input, timed.then_some(first).flatten(), &mut out);
+        whole.add(input, timed.then_some(first).flatten(), &mut said);
     }
+    let mut cassette = Cassette { head: whole.heads.head, ..whole.cassette };
     if timed {
-        whole.records.sort_by_key(|record| record.at);
-        whole.timing = Timing::Known;
+        cassette.records.sort_by_key(|record| record.at);
+        cassette.timing = Timing::Known;
     }
-    out.cassette = whole;
-    Ok(out)
+    Ok(Combined { cassette, notes: said.notes, lost: said.lost })
 }
 
 /// Whether all inputs say when their messages came, so that these can be put in order.
@@ -85,44 +85,52 @@ fn is_timed(inputs: &[Input], notes: &mut Vec<String>) -> bool {
     without.is_none()
 }
 
+/// Parts of one cassette that were found so far, or a cassette by itself.
+#[derive(Default)]
+struct Group {
+    members: Vec<(Input, Option<Part>)>,
+    /// Which parts these are.
+    is: HashSet<u32>,
+}
+
 /// Puts parts of one cassette together; what is no part, or was changed since, stays by itself.
-fn assembled(inputs: Vec<Input>, out: &mut Combined) -> Result<Vec<Input>> {
-    let mut groups: Vec<Vec<(Input, Option<Part>)>> = Vec::new();
+fn assembled(inputs: Vec<Input>, said: &mut Said) -> Result<Vec<Input>> {
+    let mut groups: Vec<Group> = Vec::new();
+    // By what all parts of a cassette say alike.
+    let mut known: HashMap<(String, u32, String), Vec<usize>> = HashMap::new();
     for mut input in inputs {
         let part = Part::read(&input.cassette.head);
         let fitting = part.clone().filter(|part| part.fits(&input.cassette));
         if part.is_some() && fitting.is_none() {
-            out.notes.push(format!(
+            said.notes.push(format!(
                 "{} was changed since it was split: its messages go by their times",
                 input.name
             ));
         }
         let Some(part) = fitting else {
             part::remove(&mut input.cassette.head);
-            groups.push(vec![(input, None)]);
+            groups.push(Group { members: vec![(input, None)], ..Group::default() });
             continue;
         };
-        let belongs = |(other, known): &(Input, Option<Part>)| {
-            known.as_ref().is_some_and(|known| {
-                known.of == part.of
-                    && known.count == part.count
-                    && !known.is.iter().any(|number| part.is.contains(number))
-                    && other.cassette.head.recorded_at == input.cassette.head.recorded_at
-            })
+        let alike =
+            known.entry((part.of.clone(), part.count, input.cassette.head.recorded_at.clone())).or_default();
+        let free = |place: &&usize| {
+            groups.get(**place).is_some_and(|group| part.is.iter().all(|number| !group.is.contains(number)))
         };
-        match groups.iter_mut().find(|group| group.iter().all(belongs)) {
-            Some(group) => group.push((input, Some(part))),
-            None => groups.push(vec![(input, Some(part))]),
+        let place = alike.iter().find(free).copied().unwrap_or_else(|| {
+            alike.push(groups.len());
+            groups.push(Group::default());
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(place) {
+            group.is.extend(&part.is);
+            group.members.push((input, Some(part)));
         }
     }
-    let mut whole = Vec::new();
-    for group in groups {
-        whole.push(assemble(group, out)?);
-    }
-    Ok(whole)
+    groups.into_iter().map(|group| assemble(group.members, said)).collect()
 }
 
-fn assemble(mut group: Vec<(Input, Option<Part>)>, out: &mut Combined) -> Result<Input> {
+fn assemble(mut group: Vec<(Input, Option<Part>)>, said: &mut Said) -> Result<Input> {
     group.sort_by_key(|(_, part)| part.as_ref().map(|part| part.is.clone()));
     let parts: Vec<&Part> = group.iter().filter_map(|(_, part)| part.as_ref()).collect();
     let Some(first) = parts.first().copied().cloned() else {
@@ -134,7 +142,7 @@ fn assemble(mut group: Vec<(Input, Option<Part>)>, out: &mut Combined) -> Result
     let complete = u32::try_from(is.len()) == Ok(first.count);
     let names: Vec<&str> = group.iter().map(|(input, _)| input.name.as_str()).collect();
     let mut whole = Input { name: names.join(" and "), cassette: Cassette::default() };
-    let mut sources = Sources::default();
+    let mut heads = Heads::default();
     let mut places = BTreeMap::new();
     let mut processes = BTreeMap::new();
     let mut timing = None;
@@ -151,7 +159,7 @@ fn assemble(mut group: Vec<(Input, Option<Part>)>, out: &mut Combined) -> Result
         for (place, process) in part.processes.iter().zip(&head.processes) {
             processes.entry(*place).or_insert_with(|| process.clone());
         }
-        let map = unite_heads(&mut whole.cassette.head, &mut sources, &name, head, true, out);
+        let map = heads.unite(&name, head, true, said);
         for (place, mut record) in part.messages.iter().zip(records) {
             if places.contains_key(place) {
                 continue;
@@ -161,6 +169,7 @@ fn assemble(mut group: Vec<(Input, Option<Part>)>, out: &mut Combined) -> Result
             places.insert(*place, whole.cassette.records.len() - 1);
         }
     }
+    whole.cassette.head = heads.head;
     whole.cassette.timing = timing.unwrap_or_default();
     let records = std::mem::take(&mut whole.cassette.records);
     let order = places.values().filter_map(|index| records.get(*index).cloned());
@@ -178,17 +187,20 @@ fn assemble(mut group: Vec<(Input, Option<Part>)>, out: &mut Combined) -> Result
 
 /// Puts the servers in the order of `names`; others follow.
 fn in_order(cassette: &mut Cassette, names: &[String]) {
-    let place = |name: &str| names.iter().position(|known| known == name).unwrap_or(usize::MAX);
-    let before = cassette.head.names();
-    cassette.head.servers.sort_by_key(|(name, _)| place(name));
-    let after = cassette.head.names();
-    let map: Vec<u32> = before
-        .iter()
-        .map(|name| {
-            let at = after.iter().position(|known| known == name).unwrap_or(0);
-            u32::try_from(at).unwrap_or(0)
-        })
-        .collect();
+    let places: HashMap<&str, usize> =
+        names.iter().rev().map(String::as_str).zip((0..names.len()).rev()).collect();
+    let mut order: Vec<usize> = (0..cassette.head.servers.len()).collect();
+    let servers = std::mem::take(&mut cassette.head.servers);
+    order.sort_by_key(|index| {
+        servers.get(*index).and_then(|(name, _)| places.get(name.as_str())).map_or(usize::MAX, |place| *place)
+    });
+    let mut map = vec![0; servers.len()];
+    for (new, old) in (0_u32..).zip(&order) {
+        if let Some(place) = map.get_mut(*old) {
+            *place = new;
+        }
+    }
+    cassette.head.servers = order.iter().filter_map(|index| servers.get(*index).cloned()).collect();
     cassette.records.iter_mut().for_each(|record| record.server = mapped(&map, record.server));
 }
 
@@ -196,361 +208,164 @@ fn mapped(map: &[u32], server: u32) -> u32 {
     usize::try_from(server).ok().and_then(|at| map.get(at)).copied().unwrap_or(0)
 }
 
-/// Whether two entries of one name may be the same server, judged by what both say.
-fn is_same(one: &Server, other: &Server) -> bool {
-    let name = |server: &Server| {
-        let info = server.info.as_deref()?;
-        canonical::of(member(info, Span::new(0, info.len()), "name")?.of(info))
-    };
-    if one.transport != other.transport {
-        return false;
+/// The numbers of one kind that a server has.
+#[derive(Default)]
+struct Taken {
+    numbers: HashSet<u32>,
+    highest: Option<u32>,
+}
+
+impl Taken {
+    fn add(&mut self, number: u32) {
+        self.numbers.insert(number);
+        self.highest = self.highest.max(Some(number));
     }
-    if let (Some(one), Some(other)) = (name(one), name(other)) {
-        return one == other;
-    }
-    match one.transport {
-        Transport::Stdio => {
-            one.command.is_empty() || other.command.is_empty() || one.command == other.command
+
+    /// How far `own` has to move so that no number is there twice; `first` is the lowest that there is.
+    fn shift(&self, own: &Self, first: u32) -> u32 {
+        if self.numbers.is_disjoint(&own.numbers) {
+            return 0;
         }
-        Transport::Http => one.url.is_none() || other.url.is_none() || one.url == other.url,
+        self.highest.map_or(0, |highest| highest.saturating_add(1).saturating_sub(first))
+    }
+
+    fn extend(&mut self, own: &Self, by: u32) {
+        own.numbers.iter().for_each(|number| self.add(number.saturating_add(by)));
     }
 }
 
-/// How a server is told from another of its name.
-fn described(server: &Server) -> String {
-    match (&server.url, server.command.is_empty()) {
-        (Some(url), _) => url.clone(),
-        (None, false) => server.command.join(" "),
-        (None, true) => server.info.clone().unwrap_or_else(|| server.transport.word().to_owned()),
-    }
-}
-
-fn rename(inputs: &mut [Input], renames: &[(String, String)]) -> Result<()> {
-    let all = || inputs.iter().flat_map(|input| input.cassette.head.servers.iter());
-    for (old, _) in renames {
-        if !all().any(|(name, _)| name == old) {
-            let mut names: Vec<String> = all().map(|(name, _)| format!("{name:?}")).collect();
-            names.sort();
-            names.dedup();
-            let what = format!(
-                "--rename {old}=...: there is no server {old:?}; the servers are {}",
-                names.join(", ")
-            );
-            return Err(Error::Usage(what));
-        }
-    }
-    let clashing: HashSet<String> = all()
-        .filter(|(name, server)| all().any(|(other, twin)| other == name && !is_same(server, twin)))
-        .map(|(name, _)| name.clone())
-        .collect();
-    // By final name: the server, and the file it came from.
-    let mut taken: Vec<(String, Server, String)> = Vec::new();
-    for input in inputs.iter_mut() {
-        let mut names = Vec::new();
-        for (name, server) in &input.cassette.head.servers {
-            let free = |wanted: &str| {
-                let known = taken.iter().find(|(name, ..)| name == wanted);
-                known.is_none_or(|(_, known, _)| is_same(known, server))
-            };
-            let mut targets = renames.iter().filter(|(old, _)| old == name).map(|(_, new)| new.as_str());
-            let wanted = match clashing.contains(name) {
-                true if free(name) => Some(name.as_str()),
-                true => targets.find(|new| free(new)),
-                false => Some(targets.next().unwrap_or(name)).filter(|new| free(new)),
-            };
-            let Some(wanted) = wanted else {
-                let known = taken.iter().find(|(taken, ..)| taken == name);
-                let (theirs, file) = known
-                    .map_or_else(Default::default, |(_, server, file)| (described(server), file.clone()));
-                let what = format!(
-                    "server {name:?} ({}) is not the server {name:?} of {file} ({theirs}); give it another name with --rename {name}=NEW",
-                    described(server)
-                );
-                return Err(Error::input(&input.name, "", what));
-            };
-            taken.push((wanted.to_owned(), server.clone(), input.name.clone()));
-            names.push((name.clone(), wanted.to_owned()));
-        }
-        let head = &mut input.cassette.head;
-        let mut fresh = HashSet::new();
-        for ((name, _), (_, new)) in head.servers.iter_mut().zip(&names) {
-            name.clone_from(new);
-            if !fresh.insert(new.clone()) {
-                let what = format!("would have two servers {new:?}; choose another name");
-                return Err(Error::input(&input.name, "", what));
-            }
-        }
-        for process in &mut head.processes {
-            if let Some((_, new)) = names.iter().find(|(old, _)| *old == process.server) {
-                process.server.clone_from(new);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Which file first said a thing, for messages about those who say otherwise.
-#[derive(Debug, Default)]
-struct Sources(Vec<(String, String)>);
-
-impl Sources {
-    fn of(&mut self, what: &str, file: &str) -> String {
-        if let Some((_, known)) = self.0.iter().find(|(known, _)| known == what) {
-            return known.clone();
-        }
-        self.0.push((what.to_owned(), file.to_owned()));
-        file.to_owned()
-    }
-}
-
-/// The numbers of a server that are taken: connections, sessions, exchanges.
+/// The numbers of a server.
 #[derive(Default)]
 struct Numbers {
-    conns: HashSet<u32>,
-    sessions: HashSet<u32>,
-    exchanges: HashSet<u32>,
+    conns: Taken,
+    sessions: Taken,
+    exchanges: Taken,
 }
 
-fn numbers(cassette: &Cassette, server: u32) -> Numbers {
-    let mut numbers = Numbers::default();
-    let name = cassette.server(server).map_or("", |(name, _)| name);
-    numbers.conns.extend(
-        cassette.head.processes.iter().filter(|process| process.server == name).map(|process| process.conn),
-    );
-    for record in cassette.records.iter().filter(|record| record.server == server) {
-        if record.exchange == 0 {
-            numbers.conns.insert(record.conn);
+/// How far the numbers of a server move.
+#[derive(Clone, Copy, Default)]
+struct Shift {
+    conns: u32,
+    sessions: u32,
+    exchanges: u32,
+}
+
+/// The numbers of all servers, in their order.
+fn numbers(cassette: &Cassette, places: &HashMap<&str, usize>) -> Vec<Numbers> {
+    let mut all: Vec<Numbers> = cassette.head.servers.iter().map(|_| Numbers::default()).collect();
+    for process in &cassette.head.processes {
+        if let Some(numbers) = places.get(process.server.as_str()).and_then(|place| all.get_mut(*place)) {
+            numbers.conns.add(process.conn);
         }
-        numbers.sessions.extend(Some(record.session).filter(|session| *session > 0));
-        numbers.exchanges.extend(Some(record.exchange).filter(|exchange| *exchange > 0));
     }
-    numbers
-}
-
-/// How far numbers have to move so that none is used twice.
-fn shift(taken: &HashSet<u32>, own: &HashSet<u32>, first: u32) -> u32 {
-    if taken.is_disjoint(own) {
-        return 0;
-    }
-    taken.iter().max().map_or(0, |max| max.saturating_add(1).saturating_sub(first))
-}
-
-fn unite(whole: &mut Cassette, sources: &mut Sources, input: Input, start: Option<i64>, out: &mut Combined) {
-    let Input { name, cassette } = input;
-    let mut shifts: Vec<(u32, u32, u32)> = Vec::new();
-    for (index, (server, _)) in (0_u32..).zip(&cassette.head.servers) {
-        let known = whole.head.servers.iter().position(|(known, _)| known == server);
-        let Some(known) = known.and_then(|known| u32::try_from(known).ok()) else {
-            shifts.push((0, 0, 0));
-            continue;
-        };
-        let (taken, own) = (numbers(whole, known), numbers(&cassette, index));
-        let moved = (
-            shift(&taken.conns, &own.conns, 0),
-            shift(&taken.sessions, &own.sessions, 1),
-            shift(&taken.exchanges, &own.exchanges, 1),
-        );
-        for (what, by) in [("connections", moved.0), ("sessions", moved.1)] {
-            if by > 0 {
-                let note = format!(
-                    "server {server:?} was recorded before: {name} adds {what} to it, {by} further on"
-                );
-                out.notes.push(note);
+    for record in &cassette.records {
+        let place = usize::try_from(record.server).ok();
+        let Some(numbers) = place.and_then(|place| all.get_mut(place)) else { continue };
+        if record.exchange == 0 {
+            numbers.conns.add(record.conn);
+        }
+        for (taken, number) in
+            [(&mut numbers.sessions, record.session), (&mut numbers.exchanges, record.exchange)]
+        {
+            if number > 0 {
+                taken.add(number);
             }
         }
-        shifts.push(moved);
     }
-    let delay = match (start, clock::parse(&cassette.head.recorded_at)) {
-        (Some(start), Some(own)) => u64::try_from(own - start).unwrap_or(0),
-        _ => 0,
-    };
-    let Cassette { mut head, text, records, timing, warnings } = cassette;
-    whole.warnings.extend(warnings);
-    let names = head.names();
-    for process in &mut head.processes {
-        let server = names.iter().position(|name| *name == process.server);
-        let by = server.and_then(|server| shifts.get(server)).map_or(0, |(conns, ..)| *conns);
-        process.conn = process.conn.saturating_add(by);
+    all
+}
+
+/// What the inputs become.
+#[derive(Default)]
+struct Whole {
+    /// All but the head.
+    cassette: Cassette,
+    heads: Heads,
+    /// What is taken, by server.
+    taken: Vec<Numbers>,
+}
+
+impl Whole {
+    /// Adds an input; its times count from `start`, where that is known.
+    fn add(&mut self, input: Input, start: Option<i64>, said: &mut Said) {
+        let Input { name, cassette } = input;
+        let mut places = HashMap::with_capacity(cassette.head.servers.len());
+        for (place, (server, _)) in cassette.head.servers.iter().enumerate() {
+            places.entry(server.as_str()).or_insert(place);
+        }
+        let own = numbers(&cassette, &places);
+        let shifts = self.shifts(&cassette, &own, &name, &mut said.notes);
+        let of_process = |server: &str| places.get(server).and_then(|place| shifts.get(*place));
+        let mut processes = cassette.head.processes.clone();
+        for process in &mut processes {
+            let by = of_process(&process.server).map_or(0, |shift| shift.conns);
+            process.conn = process.conn.saturating_add(by);
+        }
+        self.heads.head.processes.append(&mut processes);
+        let delay = match (start, clock::parse(&cassette.head.recorded_at)) {
+            (Some(start), Some(own)) => u64::try_from(own - start).unwrap_or(0),
+            _ => 0,
+        };
+        let Cassette { head, text, records, timing, warnings } = cassette;
+        self.cassette.warnings.extend(warnings);
+        let map = self.heads.unite(&name, head, false, said);
+        self.taken.resize_with(self.heads.head.servers.len(), Numbers::default);
+        for ((place, own), by) in map.iter().zip(&own).zip(&shifts) {
+            let place = usize::try_from(*place).ok();
+            let Some(taken) = place.and_then(|place| self.taken.get_mut(place)) else { continue };
+            taken.conns.extend(&own.conns, by.conns);
+            taken.sessions.extend(&own.sessions, by.sessions);
+            taken.exchanges.extend(&own.exchanges, by.exchanges);
+        }
+        if self.cassette.records.is_empty() && self.cassette.text.is_empty() {
+            self.cassette.timing = timing;
+        } else if timing != Timing::Known {
+            self.cassette.timing = Timing::Absent;
+        }
+        let offset = self.cassette.text.len();
+        self.cassette.text.push_str(&text);
+        self.cassette.records.reserve(records.len());
+        for mut record in records {
+            let place = usize::try_from(record.server).ok();
+            let by = place.and_then(|place| shifts.get(place)).copied().unwrap_or_default();
+            renumber(&mut record, by);
+            record.shift(offset);
+            record.at = record.at.saturating_add(delay);
+            record.server = mapped(&map, record.server);
+            self.cassette.records.push(record);
+        }
     }
-    whole.head.processes.append(&mut head.processes);
-    let map = unite_heads(&mut whole.head, sources, &name, head, false, out);
-    if whole.records.is_empty() && whole.text.is_empty() {
-        whole.timing = timing;
-    } else if timing != Timing::Known {
-        whole.timing = Timing::Absent;
-    }
-    let offset = whole.text.len();
-    whole.text.push_str(&text);
-    whole.records.reserve(records.len());
-    for mut record in records {
-        let at = usize::try_from(record.server).ok();
-        let (conns, sessions, exchanges) = at.and_then(|at| shifts.get(at)).copied().unwrap_or_default();
-        renumber(&mut record, conns, sessions, exchanges);
-        record.shift(offset);
-        record.at = record.at.saturating_add(delay);
-        record.server = mapped(&map, record.server);
-        whole.records.push(record);
+
+    /// How far the numbers of each server of an input have to move.
+    fn shifts(&self, input: &Cassette, own: &[Numbers], name: &str, notes: &mut Vec<String>) -> Vec<Shift> {
+        let mut shifts = Vec::with_capacity(own.len());
+        for ((server, _), own) in input.head.servers.iter().zip(own) {
+            let taken = self.heads.place(server).and_then(|place| self.taken.get(place));
+            let shift = taken.map_or_else(Shift::default, |taken| Shift {
+                conns: taken.conns.shift(&own.conns, 0),
+                sessions: taken.sessions.shift(&own.sessions, 1),
+                exchanges: taken.exchanges.shift(&own.exchanges, 1),
+            });
+            for (what, by) in [("connections", shift.conns), ("sessions", shift.sessions)] {
+                if by > 0 {
+                    notes.push(format!(
+                        "server {server:?} was recorded before: {name} adds {what} to it, {by} further on"
+                    ));
+                }
+            }
+            shifts.push(shift);
+        }
+        shifts
     }
 }
 
-fn renumber(record: &mut Record, conns: u32, sessions: u32, exchanges: u32) {
+fn renumber(record: &mut Record, by: Shift) {
     if record.exchange == 0 {
-        record.conn = record.conn.saturating_add(conns);
+        record.conn = record.conn.saturating_add(by.conns);
     }
-    for (number, by) in [(&mut record.session, sessions), (&mut record.exchange, exchanges)] {
+    for (number, by) in [(&mut record.session, by.sessions), (&mut record.exchange, by.exchanges)] {
         if *number > 0 {
             *number = number.saturating_add(by);
         }
     }
-}
-
-/// Unites heads but for their processes and times; gives where each server of `theirs` is now. `same`: both are parts
-/// of one recording.
-fn unite_heads(
-    mine: &mut Head,
-    sources: &mut Sources,
-    file: &str,
-    theirs: Head,
-    same: bool,
-    out: &mut Combined,
-) -> Vec<u32> {
-    if mine.recorder.is_empty() {
-        mine.recorder.clone_from(&theirs.recorder);
-    } else if mine.recorder != theirs.recorder {
-        let note = format!("{file} was recorded by {:?}, the first by {:?}", theirs.recorder, mine.recorder);
-        out.notes.push(note);
-    }
-    if mine.recorded_at.is_empty() && same {
-        mine.recorded_at.clone_from(&theirs.recorded_at);
-    }
-    let mut map = Vec::new();
-    for (name, server) in theirs.servers {
-        let known = mine.servers.iter().position(|(known, _)| *known == name);
-        let index = known.unwrap_or(mine.servers.len());
-        map.push(u32::try_from(index).unwrap_or(0));
-        match mine.servers.get_mut(index) {
-            None => {
-                sources.of(&format!("server {name:?}"), file);
-                mine.servers.push((name, server));
-            }
-            Some((_, known)) => {
-                let first = sources.of(&format!("server {name:?}"), file);
-                for what in unite_servers(known, server) {
-                    let line = format!("the {what} of server {name:?} in {file}: that of {first} is kept");
-                    out.lost.push(line);
-                }
-            }
-        }
-    }
-    let said = [
-        (theirs.redaction.as_deref(), MANIFEST),
-        (theirs.labels.as_deref(), LABEL),
-        (theirs.matching.as_deref(), MATCHING),
-    ];
-    for (object, what) in said {
-        let Some(object) = object else { continue };
-        let Some(mut members) = Members::of(object, 0) else { continue };
-        while let Ok(Some((name, _))) = members.next() {
-            sources.of(&format!("{what} {:?}", string::decode(name.of(object))), file);
-        }
-    }
-    let mut differs = |sources: &mut Sources, what: &str, one: &str, other: &str| {
-        let first = sources.of(what, file);
-        out.lost.push(format!("{what}: {one} in {first}, {other} in {file}; the first is kept"));
-    };
-    mine.redaction = match (mine.redaction.take(), theirs.redaction) {
-        (Some(one), Some(other)) if one == other && same => Some(one),
-        (Some(one), Some(other)) => {
-            for (name, one, other) in conflicts(&one, &other, &["counts", "rules", "packs"]) {
-                differs(sources, &format!("{MANIFEST} {name:?}"), &one, &other);
-            }
-            Some(manifest::merged(&one, &other))
-        }
-        (one, other) => one.or(other),
-    };
-    for (slot, value, what, lists) in [
-        (&mut mine.labels, theirs.labels, LABEL, &[][..]),
-        (&mut mine.matching, theirs.matching, MATCHING, &["ignore", "ignore_value"][..]),
-    ] {
-        match (slot.as_deref(), value) {
-            (Some(one), Some(other)) => {
-                for (name, one, other) in conflicts(one, &other, lists) {
-                    differs(sources, &format!("{what} {name:?}"), &one, &other);
-                }
-                *slot = Some(manifest::united(one, &other, lists));
-            }
-            (None, Some(other)) => *slot = Some(other),
-            (_, None) => {}
-        }
-    }
-    for (name, value) in theirs.extra {
-        let what = format!("the head field {name:?}");
-        match mine.extra.iter().find(|(known, _)| *known == name) {
-            // Each part has its own.
-            Some(_) if name == part::FIELD && same => {}
-            Some((_, known)) if canonical::of(known) == canonical::of(&value) => {}
-            Some((_, known)) => differs(sources, &what, &known.clone(), &value),
-            None => {
-                sources.of(&what, file);
-                mine.extra.push((name, value));
-            }
-        }
-    }
-    map
-}
-
-/// Puts what `theirs` says of a server into `mine`; gives what both say differently.
-fn unite_servers(mine: &mut Server, theirs: Server) -> Vec<String> {
-    let mut differs = Vec::new();
-    if mine.command.is_empty() {
-        mine.command = theirs.command;
-    } else if !theirs.command.is_empty() && mine.command != theirs.command {
-        differs.push("command line".to_owned());
-    }
-    for revision in theirs.protocol {
-        if !mine.protocol.contains(&revision) {
-            mine.protocol.push(revision);
-        }
-    }
-    for (mine, theirs, what) in
-        [(&mut mine.url, theirs.url, "URL"), (&mut mine.info, theirs.info, "name and version")]
-    {
-        match (mine.as_deref(), theirs) {
-            (None, theirs) => *mine = theirs,
-            (Some(one), Some(other)) if one != other && canonical::of(one) != canonical::of(&other) => {
-                differs.push(what.to_owned());
-            }
-            _ => {}
-        }
-    }
-    for (name, value) in theirs.extra {
-        match mine.extra.iter().find(|(known, _)| *known == name) {
-            Some((_, known)) if *known != value => differs.push(format!("field {name:?}")),
-            Some(_) => {}
-            None => mine.extra.push((name, value)),
-        }
-    }
-    differs
-}
-
-/// The members that two objects both have and say differently, less those that are united.
-fn conflicts(one: &str, other: &str, united: &[&str]) -> Vec<(String, String, String)> {
-    let Some(mut members) = Members::of(other, 0) else {
-        return vec![(String::new(), one.to_owned(), other.to_owned())];
-    };
-    let mut found = Vec::new();
-    while let Ok(Some((name, value))) = members.next() {
-        let name = string::decode(name.of(other)).into_owned();
-        let Some(mine) = member(one, Span::new(0, one.len()), &name) else { continue };
-        let list = |text: &str| elements(text, Span::new(0, text.len())).is_ok() && text.starts_with('[');
-        let both = list(mine.of(one)) && list(value.of(other));
-        let counts = name == "counts";
-        if united.contains(&name.as_str()) && (both || counts) {
-            continue;
-        }
-        if canonical::of(mine.of(one)) != canonical::of(value.of(other)) {
-            found.push((name, mine.of(one).to_owned(), value.of(other).to_owned()));
-        }
-    }
-    found
 }

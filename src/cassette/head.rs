@@ -5,7 +5,7 @@ use crate::jsonrpc::scan::{Members, Span, elements};
 use crate::jsonrpc::{pretty, string};
 
 /// How a server was reached when it was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// A child process.
     #[default]
