@@ -9,6 +9,7 @@ use super::head::{Head, Process, Server, Transport, object, read_process};
 use super::model::{Cassette, Timing, check_format, fault};
 use super::record::{Defaults, Fault, Names, Record, push_millis, share_text};
 use super::segments::SegmentInfo;
+use super::series::Series;
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
@@ -135,7 +136,7 @@ fn read_lines(path: &Path, text: String, salvaging: Option<&SegmentInfo>) -> Res
             numbered(&lost, "could not be read and was", "could not be read and were")
         ));
     }
-    let mut cassette = Cassette::default();
+    let mut series = Series::default();
     for mut part in parts {
         if let (true, Some((name, _))) = (part.headless, part.head.servers.first_mut()) {
             damage
@@ -157,11 +158,9 @@ fn read_lines(path: &Path, text: String, salvaging: Option<&SegmentInfo>) -> Res
         }
         // Spans of all parts belong to the one text, so parts are merged without theirs.
         let timing = if part.timed || part.records.is_empty() { Timing::Known } else { Timing::Absent };
-        let part = Cassette { head: part.head, records: part.records, timing, ..Cassette::default() };
-        cassette.merge(part);
+        series.add(Cassette { head: part.head, records: part.records, timing, ..Cassette::default() });
     }
-    cassette.text = text;
-    cassette.warnings = warnings;
+    let cassette = Cassette { text, warnings, ..series.finish() };
     Ok(Lines { cassette, damage })
 }
 

@@ -8,6 +8,7 @@ use super::head::Head;
 use super::model::Cassette;
 use super::record::Side;
 use super::segments::{Documents, MergeJob, Merged, SegmentInfo, resolve};
+use super::series::Series;
 use super::{compare, document, journal, record};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::Shape;
@@ -42,8 +43,9 @@ impl Documents for Files {
         if size > DOCUMENT_LIMIT && job.segments.iter().all(|segment| begins_with_head(&segment.path)) {
             return write_journal(job, exists);
         }
-        let mut new = Cassette::default();
-        let damage = add_segments(&mut new, job.segments)?;
+        let mut series = Series::default();
+        let damage = add_segments(&mut series, job.segments)?;
+        let mut new = series.finish();
         let damaged = !damage.is_empty();
         job.damaged(damage);
         if new.records.is_empty() {
@@ -62,18 +64,15 @@ impl Documents for Files {
             }
             // Strung together, the damaged lines would spoil the cassette.
             if exists && job.continues {
-                let mut old = Cassette::read(job.cassette)?;
-                old.merge(new);
-                new = old;
+                new = joined(Cassette::read(job.cassette)?, new);
             }
             write_temp(job.temp, journal::write(&new).as_bytes(), None)?;
             return commit(job.temp, job);
         }
         if exists {
-            let mut old = Cassette::read(job.cassette)?;
+            let old = Cassette::read(job.cassette)?;
             if job.continues {
-                old.merge(new);
-                new = old;
+                new = joined(old, new);
             } else if compare::same(&old, &new) {
                 return Ok(Merged::Unchanged);
             } else {
@@ -264,23 +263,31 @@ pub fn write(path: &Path, cassette: &Cassette) -> Result<()> {
     replace(path, text.as_bytes())
 }
 
+/// A cassette and what was recorded later.
+fn joined(old: Cassette, new: Cassette) -> Cassette {
+    let mut series = Series::onto(old);
+    series.add(new);
+    series.finish()
+}
+
 /// Reads what stands on disk under a cassette's name: the file, or the segments that are to become it.
 pub fn read_segments(segments: &[SegmentInfo], onto: Option<&Path>) -> Result<Cassette> {
-    let mut cassette = match onto {
-        Some(path) => Cassette::read(path)?,
-        None => Cassette::default(),
+    let mut series = match onto {
+        Some(path) => Series::onto(Cassette::read(path)?),
+        None => Series::default(),
     };
-    let damage = add_segments(&mut cassette, segments)?;
+    let damage = add_segments(&mut series, segments)?;
+    let mut cassette = series.finish();
     cassette.warnings.extend(damage);
     Ok(cassette)
 }
 
-/// Reads segments into a cassette, and gives what could not be read of them, in words.
-pub fn add_segments(cassette: &mut Cassette, segments: &[SegmentInfo]) -> Result<Vec<String>> {
+/// Adds what can be read of segments, and gives what could not be read of them, in words.
+pub fn add_segments(series: &mut Series, segments: &[SegmentInfo]) -> Result<Vec<String>> {
     let mut damage = Vec::new();
     for segment in segments {
         let salvaged = journal::salvage(segment)?;
-        cassette.merge(salvaged.cassette);
+        series.add(salvaged.cassette);
         damage.extend(salvaged.damage);
     }
     Ok(damage)

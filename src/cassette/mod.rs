@@ -17,6 +17,7 @@ pub mod part;
 pub mod record;
 pub mod scrub;
 pub mod segments;
+pub mod series;
 pub mod share;
 pub mod state;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::head::{Head, Process, Server};
 use super::record::{Body, Fault, Record};
-use super::{clock, document, foreign, journal, manifest};
+use super::{document, foreign, journal};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::View;
 use crate::jsonrpc::scan::Span;
@@ -99,112 +99,6 @@ impl Cassette {
     #[must_use]
     pub fn process(&self, server: &str, conn: u32) -> Option<&Process> {
         self.head.processes.iter().find(|process| process.server == server && process.conn == conn)
-    }
-
-    /// Adds the records of `other`, which go behind those of the same time that are already here.
-    pub fn merge(&mut self, other: Self) {
-        let (mine, theirs) = (clock::parse(&self.head.recorded_at), clock::parse(&other.head.recorded_at));
-        let mut delay = 0;
-        if self.records.is_empty() && self.head.recorded_at.is_empty() {
-            self.head.recorded_at.clone_from(&other.head.recorded_at);
-            self.head.recorder.clone_from(&other.head.recorder);
-            self.timing = other.timing;
-        } else if let (Some(mine), Some(theirs)) = (mine, theirs) {
-            delay = theirs.saturating_sub(mine);
-            if delay < 0 {
-                for record in &mut self.records {
-                    record.at = record.at.saturating_add(delay.unsigned_abs());
-                }
-                self.head.recorded_at.clone_from(&other.head.recorded_at);
-                delay = 0;
-            }
-            if other.timing != Timing::Known {
-                self.timing = other.timing;
-            }
-        }
-        let servers: Vec<u32> =
-            other.head.servers.iter().map(|(name, server)| self.add_server(name, server)).collect();
-        self.head.processes.extend(other.head.processes);
-        self.head.redaction = match (self.head.redaction.take(), other.head.redaction) {
-            (Some(mine), Some(theirs)) => Some(manifest::merged(&mine, &theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        for (slot, value) in
-            [(&mut self.head.labels, other.head.labels), (&mut self.head.matching, other.head.matching)]
-        {
-            if slot.is_none() {
-                *slot = value;
-            }
-        }
-        for field in other.head.extra {
-            if !self.head.extra.iter().any(|(name, _)| *name == field.0) {
-                self.head.extra.push(field);
-            }
-        }
-        self.warnings.extend(other.warnings);
-        let offset = self.text.len();
-        self.text.push_str(&other.text);
-        // Most cassettes are one recording, and those may be large.
-        if self.records.is_empty()
-            && offset == 0
-            && delay == 0
-            && servers.iter().zip(0..).all(|(a, b)| *a == b)
-        {
-            self.records = other.records;
-            self.records.sort_by_key(|record| record.at);
-            return;
-        }
-        // Each recorder counts sessions and exchanges from 1.
-        let taken: Vec<(u32, u32)> = servers.iter().map(|server| self.numbers(*server)).collect();
-        for mut record in other.records {
-            record.shift(offset);
-            let index = usize::try_from(record.server).ok();
-            let (sessions, exchanges) = index.and_then(|index| taken.get(index)).copied().unwrap_or_default();
-            for (number, taken) in [(&mut record.session, sessions), (&mut record.exchange, exchanges)] {
-                if *number > 0 {
-                    *number = number.saturating_add(taken);
-                }
-            }
-            record.at = record.at.saturating_add(delay.unsigned_abs());
-            record.server = usize::try_from(record.server)
-                .ok()
-                .and_then(|index| servers.get(index))
-                .copied()
-                .unwrap_or(0);
-            self.records.push(record);
-        }
-        self.records.sort_by_key(|record| record.at);
-    }
-
-    /// The highest session and exchange of a server.
-    fn numbers(&self, server: u32) -> (u32, u32) {
-        let records = self.records.iter().filter(|record| record.server == server);
-        records.fold((0, 0), |(sessions, exchanges), record| {
-            (record.session.max(sessions), record.exchange.max(exchanges))
-        })
-    }
-
-    fn add_server(&mut self, name: &str, server: &Server) -> u32 {
-        let index = self.head.servers.iter().position(|(known, _)| known == name);
-        let index = index.unwrap_or_else(|| {
-            self.head.servers.push((name.to_owned(), Server::default()));
-            self.head.servers.len() - 1
-        });
-        if let Some((_, mine)) = self.head.servers.get_mut(index) {
-            if *mine == Server::default() {
-                *mine = server.clone();
-            } else {
-                for revision in &server.protocol {
-                    if !mine.protocol.contains(revision) {
-                        mine.protocol.push(revision.clone());
-                    }
-                }
-                if mine.info.is_none() {
-                    mine.info.clone_from(&server.info);
-                }
-            }
-        }
-        u32::try_from(index).unwrap_or(0)
     }
 
     /// Adds a record whose spans belong to another text, with what it needs of that.

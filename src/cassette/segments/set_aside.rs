@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::session::{IGNORE, NOTE, TEMP_DOCUMENT};
 use super::{folder, segments_in};
+use crate::cassette::series::Series;
 use crate::cassette::{Cassette, clock, merge};
 use crate::error::{Error, Result};
 
@@ -21,8 +22,9 @@ pub fn cassette_of(folder: &Path) -> Option<PathBuf> {
 
 /// What had been recorded, as a cassette, and what could not be read of it, in words.
 pub fn read(folder: &Path) -> Result<(Cassette, Vec<String>)> {
-    let mut cassette = Cassette::default();
-    let damage = merge::add_segments(&mut cassette, &segments_in(folder)?)?;
+    let mut series = Series::default();
+    let damage = merge::add_segments(&mut series, &segments_in(folder)?)?;
+    let mut cassette = series.finish();
     if let Some(started) = clock::parse(&cassette.head.recorded_at) {
         cassette.head.recorded_at = clock::from_micros(started, false);
     }
