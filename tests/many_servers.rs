@@ -1,13 +1,14 @@
-//! `inspect` of a cassette with very many servers: what it takes grows with the cassette, and not with its square.
+//! Cassettes with very many servers: what a command takes grows with them, and not with their square.
+
+use mcpreel::cassette::Cassette;
 
 use crate::support::Sandbox;
 use crate::support::replay::{call, request, result, said};
 
-const SERVERS: usize = 8_000;
+const SERVERS: usize = 16_000;
 
-#[test]
-fn many_servers_are_looked_at_within_the_hang_limit() {
-    let sandbox = Sandbox::new();
+/// A document of [`SERVERS`] servers.
+fn document(sandbox: &Sandbox) {
     let servers: Vec<String> =
         (0..SERVERS).map(|n| format!(r#""s{n}":{{"transport":"stdio","command":["s"]}}"#)).collect();
     let processes: Vec<String> =
@@ -32,15 +33,21 @@ fn many_servers_are_looked_at_within_the_hang_limit() {
             records.join(",\n")
         ),
     );
+}
+
+#[test]
+fn many_servers_are_looked_at_within_the_hang_limit() {
+    let sandbox = Sandbox::new();
+    document(&sandbox);
     for (view, last) in [
         (
             &[][..],
-            "server \"s7999\", stdio: s\n  4 messages\n  -> tools/call       1  1 answered\n  -> tools/list       1  1 answered\n  process 0: exit 5\n",
+            "server \"s15999\", stdio: s\n  4 messages\n  -> tools/call       1  1 answered\n  -> tools/list       1  1 answered\n  process 0: exit 4\n",
         ),
-        (&["--timeline"], "s7999"),
-        (&["--tools"], "s7999"),
-        (&["--exchange", "15999"], "tools/list"),
-        (&["--server", "s7999", "--format", "json"], r#""code": 5"#),
+        (&["--timeline"], "s15999"),
+        (&["--tools"], "s15999"),
+        (&["--exchange", "31999"], "tools/list"),
+        (&["--server", "s15999", "--format", "json"], r#""code": 4"#),
     ] {
         let run = sandbox.mcpreel(["inspect", "c.json"].iter().chain(view)).run().expect(0);
         assert!(
@@ -49,4 +56,27 @@ fn many_servers_are_looked_at_within_the_hang_limit() {
             run.stdout().chars().take(2000).collect::<String>()
         );
     }
+}
+
+#[test]
+fn many_servers_are_converted_and_merged_within_the_hang_limit() {
+    let sandbox = Sandbox::new();
+    document(&sandbox);
+    let run = |args: &[&str]| {
+        let done = sandbox.mcpreel(args).run().expect(0);
+        assert!(done.stderr().lines().count() <= 2 * SERVERS, "{}", done.stderr().lines().count());
+    };
+    run(&["convert", "c.json", "-o", "c.jsonl"]);
+    run(&["convert", "c.jsonl", "-o", "back.json"]);
+    run(&["convert", "c.json", "--to", "jsonl", "--lossy", "-o", "lines.jsonl"]);
+    run(&["convert", "lines.jsonl", "-o", "named.json"]);
+    run(&["merge", "c.json", "c.jsonl", "-o", "both.json"]);
+    run(&["redact", "c.json", "-o", "redacted.json"]);
+    let whole = Cassette::read(&sandbox.path.join("back.json")).unwrap();
+    assert_eq!((whole.head.servers.len(), whole.records.len()), (SERVERS, 4 * SERVERS));
+    let both = Cassette::read(&sandbox.path.join("both.json")).unwrap();
+    assert_eq!((both.head.servers.len(), both.records.len()), (SERVERS, 8 * SERVERS));
+    assert_eq!(both.records.iter().map(|record| record.conn).max(), Some(1));
+    let named = Cassette::read(&sandbox.path.join("named.json")).unwrap();
+    assert_eq!(named.head.servers.len(), SERVERS);
 }

@@ -3,7 +3,7 @@
 //! Messages in which nothing is found keep their bytes. Placeholders of before stay, and new ones carry a process number
 //! that no placeholder of the file has, so that no two values get the same one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::head::Head;
 use super::manifest;
 use super::model::Cassette;
-use super::record::{Body, Record, Side};
+use super::record::{Body, Names, Record, Side};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::Tree;
@@ -43,13 +43,14 @@ pub struct Left {
 /// The redactors of the recorded processes.
 struct Redactors {
     rules: Arc<Rules>,
-    list: HashMap<(u32, u32), Redactor>,
+    /// By server and connection.
+    list: BTreeMap<(u32, u32), Redactor>,
     first: u32,
 }
 
 impl Redactors {
     fn of(cassette: &Cassette, rules: &Arc<Rules>) -> Self {
-        Self { rules: Arc::clone(rules), list: HashMap::new(), first: free_number(&cassette.text) }
+        Self { rules: Arc::clone(rules), list: BTreeMap::new(), first: free_number(&cassette.text) }
     }
 
     fn get(&mut self, server: u32, conn: u32) -> &mut Redactor {
@@ -60,7 +61,7 @@ impl Redactors {
 
     /// What any process of a server learnt, for what the head says about it.
     fn of_server(&mut self, server: u32) -> &mut Redactor {
-        let conn = self.list.keys().filter(|(other, _)| *other == server).map(|(_, conn)| *conn).min();
+        let conn = self.list.range((server, 0)..=(server, u32::MAX)).next().map(|((_, conn), _)| *conn);
         self.get(server, conn.unwrap_or(0))
     }
 
@@ -258,10 +259,9 @@ fn each_place(head: &mut Head, redactors: &mut Redactors, each: &mut dyn FnMut(S
             each(format!("{at}/{}", segment(name)), value, new);
         }
     }
-    let names: Vec<String> = head.servers.iter().map(|(name, _)| name.clone()).collect();
+    let names = Names::new(head.servers.iter().map(|(name, _)| name.as_str()));
     for (index, process) in head.processes.iter_mut().enumerate() {
-        let server = names.iter().position(|name| *name == process.server).unwrap_or(0);
-        let redactor = redactors.get(u32::try_from(server).unwrap_or(0), process.conn);
+        let redactor = redactors.get(names.place(&process.server).unwrap_or(0), process.conn);
         for (line, text) in process.stderr.iter_mut().enumerate() {
             let new = redactor.scrub(text);
             each(format!("/processes/{index}/stderr/{line}"), text, new);

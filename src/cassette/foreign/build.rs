@@ -1,5 +1,6 @@
 //! What the readers of foreign formats share: a cassette that grows message by message, and the checks of fields.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use base64::Engine as _;
@@ -95,66 +96,34 @@ impl<'t> Build<'t> {
 
     /// What the messages tell of the servers, where the file itself says nothing.
     fn survey(&mut self) {
-        for index in 0..self.head.servers.len() {
-            let Some((_, server)) = self.head.servers.get(index) else { continue };
-            let (wants_protocol, wants_info) = (server.protocol.is_empty(), server.info.is_none());
-            let (protocol, info) = self.told(u32::try_from(index).unwrap_or(0));
-            let Some((_, server)) = self.head.servers.get_mut(index) else { continue };
-            if wants_protocol {
-                server.protocol = protocol;
-            }
-            if wants_info {
-                server.info = info;
-            }
-        }
-    }
-
-    fn told(&self, server: u32) -> (Vec<String>, Option<String>) {
-        let (mut protocol, mut info): (Vec<String>, Option<String>) = (Vec::new(), None);
-        let mut asked: Option<(bool, &str)> = None;
-        for record in self.records.iter().filter(|record| record.server == server) {
+        let mut told: Vec<Told<'_>> = self.head.servers.iter().map(|_| Told::default()).collect();
+        for record in &self.records {
             let Some(view) = record.view() else { continue };
             // Views are relative to both texts put together, and one message never lies in both.
             let (text, view) = match view.whole.start.checked_sub(self.text.len()) {
                 Some(_) => (self.appended.as_str(), view.rebased(self.text.len(), 0)),
                 None => (self.text, *view),
             };
-            let id = view.id.map_or("", |id| id.of(text));
-            if record.from == Side::Client && view.shape == Shape::Request {
-                let method = view.method_name(text);
-                if matches!(&*method, "initialize" | "server/discover") {
-                    asked = Some((method == "initialize", id));
-                } else if protocol.is_empty() {
-                    protocol.extend(mcp::version(text, &view));
-                }
-            } else if record.from == Side::Server
-                && let Some((initialize, _)) = asked.filter(|(_, asked)| *asked == id)
-                && let Some(result) = view.result
-            {
-                asked = None;
-                let (said, versions) = if initialize {
-                    let version = member(text, result, "protocolVersion");
-                    (member(text, result, "serverInfo"), version.into_iter().collect())
-                } else {
-                    let list = member(text, result, "supportedVersions");
-                    let list = list.and_then(|list| elements(text, list).ok()).unwrap_or_default();
-                    (member_at(text, result, &["_meta", mcp::SERVER_INFO]), list)
-                };
-                info = info.or(said.map(|info| pretty::packed(info.of(text))));
-                for version in versions {
-                    let version = string::decode(version.of(text)).into_owned();
-                    if !protocol.contains(&version) {
-                        protocol.push(version);
-                    }
-                }
+            let told = usize::try_from(record.server).ok().and_then(|server| told.get_mut(server));
+            if let Some(told) = told {
+                told.look(record.from, text, &view);
             }
         }
-        (protocol, info)
+        let told: Vec<(Vec<String>, Option<String>)> =
+            told.into_iter().map(|told| (told.protocol, told.info)).collect();
+        for ((_, server), (protocol, info)) in self.head.servers.iter_mut().zip(told) {
+            if server.protocol.is_empty() {
+                server.protocol = protocol;
+            }
+            server.info = server.info.take().or(info);
+        }
     }
 
     /// Names the servers that have no name yet: as they call themselves, else by their command or host.
     fn name(&mut self) {
-        let mut taken: Vec<String> = Vec::new();
+        let mut taken: HashSet<String> = HashSet::new();
+        // How often each name was wanted by one that has none.
+        let mut counts: HashMap<String, usize> = HashMap::new();
         for (name, server) in &mut self.head.servers {
             if name.is_empty() {
                 let own = server.info.as_deref().and_then(server_name);
@@ -165,13 +134,13 @@ impl<'t> Build<'t> {
                 let host = server.url.as_deref().and_then(host).map(str::to_owned);
                 let base = own.or(program).or(host).unwrap_or_else(|| "server".to_owned());
                 name.clone_from(&base);
-                let mut count = 1;
+                let count = counts.entry(base.clone()).or_insert(1);
                 while taken.contains(name) {
-                    count += 1;
+                    *count += 1;
                     *name = format!("{base}-{count}");
                 }
             }
-            taken.push(name.clone());
+            taken.insert(name.clone());
         }
     }
 
@@ -203,6 +172,49 @@ impl<'t> Build<'t> {
         text.push_str(file);
         text.push_str(&self.appended);
         Cassette { head: self.head, text, records: self.records, timing, warnings: self.warnings }
+    }
+}
+
+/// What the messages of a server tell of it.
+#[derive(Default)]
+struct Told<'t> {
+    protocol: Vec<String>,
+    info: Option<String>,
+    /// The last request that asks for it: whether it is `initialize`, and its id.
+    asked: Option<(bool, &'t str)>,
+}
+
+impl<'t> Told<'t> {
+    fn look(&mut self, from: Side, text: &'t str, view: &View) {
+        let id = view.id.map_or("", |id| id.of(text));
+        if from == Side::Client && view.shape == Shape::Request {
+            let method = view.method_name(text);
+            if matches!(&*method, "initialize" | "server/discover") {
+                self.asked = Some((method == "initialize", id));
+            } else if self.protocol.is_empty() {
+                self.protocol.extend(mcp::version(text, view));
+            }
+        } else if from == Side::Server
+            && let Some((initialize, _)) = self.asked.filter(|(_, asked)| *asked == id)
+            && let Some(result) = view.result
+        {
+            self.asked = None;
+            let (said, versions) = if initialize {
+                let version = member(text, result, "protocolVersion");
+                (member(text, result, "serverInfo"), version.into_iter().collect())
+            } else {
+                let list = member(text, result, "supportedVersions");
+                let list = list.and_then(|list| elements(text, list).ok()).unwrap_or_default();
+                (member_at(text, result, &["_meta", mcp::SERVER_INFO]), list)
+            };
+            self.info = self.info.take().or(said.map(|info| pretty::packed(info.of(text))));
+            for version in versions {
+                let version = string::decode(version.of(text)).into_owned();
+                if !self.protocol.contains(&version) {
+                    self.protocol.push(version);
+                }
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Lines of `{ts, dir, msg}`, as mcp-rec writes them: when, which way, and the message itself.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::build::{Build, Kept, Read, blank, each_line, members, string_at, wrong};
@@ -20,14 +21,21 @@ pub fn read(path: &Path, text: &str) -> Result<Cassette> {
     let mut build = Build::new(text);
     let mut warnings = Vec::new();
     let mut start = None;
-    each_line(path, text, &mut warnings, |line| entry(&mut build, text, line, &mut start))?;
+    let mut servers = HashMap::new();
+    each_line(path, text, &mut warnings, |line| entry(&mut build, text, line, &mut servers, &mut start))?;
     build.warnings = warnings;
     build.head.recorded_at = start.map_or_else(String::new, |start| clock::from_micros(start, true));
     "jsonl".clone_into(&mut build.head.recorder);
     Ok(build.finish(text))
 }
 
-fn entry(build: &mut Build<'_>, text: &str, line: Span, start: &mut Option<i64>) -> Read<()> {
+fn entry(
+    build: &mut Build<'_>,
+    text: &str,
+    line: Span,
+    servers: &mut HashMap<String, u32>,
+    start: &mut Option<i64>,
+) -> Read<()> {
     let (mut from, mut time, mut message, mut server) = (None, None, None, String::new());
     let mut kept = Kept::default();
     members(text, line, "a line", |name, value| {
@@ -55,11 +63,14 @@ fn entry(build: &mut Build<'_>, text: &str, line: Span, start: &mut Option<i64>)
     })?;
     let from = from.ok_or_else(|| wrong(line, "expected \"dir\": which way it went"))?;
     let message = message.ok_or_else(|| wrong(line, "expected \"msg\": the message"))?;
-    let index = build.head.servers.iter().position(|(name, _)| *name == server);
     let mut record = blank(from);
-    record.server = match index.and_then(|index| u32::try_from(index).ok()) {
-        Some(index) => index,
-        None => build.server(server, Server::default(), false),
+    record.server = match servers.get(&server) {
+        Some(known) => *known,
+        None => {
+            let new = build.server(server.clone(), Server::default(), false);
+            servers.insert(server, new);
+            new
+        }
     };
     // A line that was no JSON there is an object around it.
     let unread = member(text, message, "_unparsed").is_some_and(|flag| flag.of(text) == "true");

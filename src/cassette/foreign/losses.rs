@@ -18,46 +18,58 @@ const SHOWN: usize = 3;
 
 /// Phrases with the places each applies to, in order of appearance.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Vec<(String, Vec<usize>, usize)>);
+pub(super) struct Tally(HashMap<String, Phrase>);
+
+#[derive(Debug, Default)]
+struct Phrase {
+    /// Its place among the phrases.
+    order: usize,
+    /// The first messages it applies to.
+    shown: Vec<usize>,
+    /// How many messages it applies to, and the last of them.
+    count: usize,
+    last: Option<usize>,
+}
 
 impl Tally {
     /// Counts `what`; `message` is the record's place in the cassette.
     pub(super) fn at(&mut self, what: &str, message: usize) {
-        let known = self.0.iter_mut().find(|(known, ..)| known == what);
-        match known {
-            // A message is named once, whatever it lost of the kind.
-            Some((_, places, _)) if places.last() == Some(&message) => {}
-            Some((_, places, count)) => {
-                *count += 1;
-                if places.len() < SHOWN {
-                    places.push(message);
-                }
-            }
-            None => self.0.push((what.to_owned(), vec![message], 1)),
+        let phrase = self.phrase(what);
+        // A message is named once, whatever it lost of the kind.
+        if phrase.last.replace(message) == Some(message) {
+            return;
+        }
+        phrase.count += 1;
+        if phrase.shown.len() < SHOWN {
+            phrase.shown.push(message);
         }
     }
 
     /// Says `what`, which is about the cassette as a whole.
     pub(super) fn head(&mut self, what: &str) {
-        if !self.0.iter().any(|(known, ..)| known == what) {
-            self.0.push((what.to_owned(), Vec::new(), 1));
-        }
+        self.phrase(what);
+    }
+
+    fn phrase(&mut self, what: &str) -> &mut Phrase {
+        let order = self.0.len();
+        self.0.entry(what.to_owned()).or_insert_with(|| Phrase { order, ..Phrase::default() })
     }
 
     /// One line for each phrase.
     pub(super) fn lines(self) -> Vec<String> {
-        self.0
-            .into_iter()
-            .map(|(what, mut places, count)| {
-                places.sort_unstable();
-                let shown: Vec<String> = places.iter().map(|place| format!("/messages/{place}")).collect();
-                match count.saturating_sub(shown.len()) {
-                    _ if shown.is_empty() => what,
-                    0 => format!("{what}: {}", shown.join(", ")),
-                    more => format!("{what}: {} and {more} more", shown.join(", ")),
-                }
-            })
-            .collect()
+        let mut phrases: Vec<(String, Phrase)> = self.0.into_iter().collect();
+        phrases.sort_unstable_by_key(|(_, phrase)| phrase.order);
+        let line = |(what, phrase): (String, Phrase)| {
+            let mut places = phrase.shown;
+            places.sort_unstable();
+            let shown: Vec<String> = places.iter().map(|place| format!("/messages/{place}")).collect();
+            match phrase.count.saturating_sub(shown.len()) {
+                _ if shown.is_empty() => what,
+                0 => format!("{what}: {}", shown.join(", ")),
+                more => format!("{what}: {} and {more} more", shown.join(", ")),
+            }
+        };
+        phrases.into_iter().map(line).collect()
     }
 }
 
@@ -332,9 +344,11 @@ impl Found<'_> {
 
     fn head(&mut self) {
         let (mine, yours) = (&self.ours.head, &self.theirs.head);
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        self.ours.records.iter().for_each(|record| *counts.entry(record.server).or_default() += 1);
         for (index, (name, server)) in (0_u32..).zip(&mine.servers) {
             let twin = self.servers.get(&index).and_then(|twin| self.theirs.server(*twin));
-            let count = self.ours.records.iter().filter(|record| record.server == index).count();
+            let count = counts.get(&index).copied().unwrap_or(0);
             // One without messages is where it was.
             let twin =
                 twin.or_else(|| yours.servers.get(usize::try_from(index).ok()?).filter(|_| count == 0));

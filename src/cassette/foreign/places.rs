@@ -58,7 +58,7 @@ impl Places {
         }
         let id = view.and_then(|view| view.id).map(of);
         record.exchange = exchange.unwrap_or_else(|| match record.from {
-            Side::Client => self.exchange + 1,
+            Side::Client => self.exchange.saturating_add(1),
             Side::Server => {
                 let answered = id.as_ref().filter(|_| record.is(Shape::Response));
                 answered.and_then(|id| self.open.remove(id)).unwrap_or_else(|| self.exchange.max(1))

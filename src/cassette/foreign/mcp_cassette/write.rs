@@ -95,9 +95,10 @@ impl Writer<'_> {
 
     fn head_losses(&mut self) {
         let head = &self.cassette.head;
-        for (name, server) in head.servers.iter().skip(1) {
-            let of = |record: &&Record| self.cassette.server_name(record) == name;
-            let count = self.cassette.records.iter().filter(of).count();
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        self.cassette.records.iter().for_each(|record| *counts.entry(record.server).or_default() += 1);
+        for (index, (name, server)) in (0_u32..).zip(&head.servers).skip(1) {
+            let count = counts.get(&index).copied().unwrap_or(0);
             self.dropped
                 .add(&format!("server {name:?} and its {count} messages: the format has one server"), 1);
             self.dropped.add("unknown fields of a server", server.extra.len());
