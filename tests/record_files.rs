@@ -131,6 +131,42 @@ fn a_jsonl_name_makes_a_journal_of_one_segment_or_of_several() {
 }
 
 #[test]
+fn whatever_has_a_jsonl_name_is_gone_on_with() {
+    let journal = |sandbox: &Sandbox| {
+        record(sandbox, "c.jsonl", &session(), &[]);
+        sandbox.read("c.jsonl")
+    };
+    // Its last record is torn, its last line has lost its newline, or it is a document that has the word in its first line.
+    let torn = |text: &str| {
+        let records: Vec<&str> = text.lines().take(13).collect();
+        let whole = records.join("\n");
+        whole[..whole.len() - 9].to_owned()
+    };
+    let bare = |text: &str| text.trim_end().to_owned();
+    let asked = call(1, "journal", "{}");
+    let document = format!(
+        r#"{{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","labels":{{"x":{{"journal":1}}}},"servers":{{"demo":{{"transport":"stdio"}}}},"messages":[{{"from":"client","payload":{asked}}},{{"from":"server","payload":{{"jsonrpc":"2.0","id":1,"result":{{}}}}}}]}}"#
+    );
+    for (name, count) in [("torn", 11), ("bare", 12), ("document", 2)] {
+        let sandbox = Sandbox::new();
+        let text = journal(&sandbox);
+        let shaped = match name {
+            "torn" => torn(&text),
+            "bare" => bare(&text),
+            _ => document.clone(),
+        };
+        sandbox.file("c.jsonl", shaped);
+        let mut client =
+            sandbox.user("c.jsonl", &["-q", "--mode", "new_episodes", "--server", "demo"], &DEMO).start();
+        client.converse(&[&initialize("{}"), &call(9, "add", r#"{"a":7,"b":8}"#)]);
+        client.close(0);
+        let kept = messages(&sandbox.path.join("c.jsonl"));
+        assert!(kept.len() > count, "{name}: {kept:?}");
+        assert!(kept.last().unwrap().contains("15"), "{name}: {kept:?}");
+    }
+}
+
+#[test]
 fn more_than_64_mib_become_a_journal_under_the_same_name() {
     let sandbox = Sandbox::new();
     let blob = "x".repeat(2 << 20);

@@ -210,6 +210,25 @@ fn recover_keeps_all_that_can_be_read_and_the_damaged_folder() {
 }
 
 #[test]
+fn a_damaged_line_costs_that_line_only_in_a_recording_of_more_than_64_mib_too() {
+    let sandbox = Sandbox::new();
+    finished(&sandbox);
+    let segment = segment_in(&sandbox.path.join("c.json.partial"));
+    let text = std::fs::read_to_string(&segment).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    let large = format!(r#"{{"at":1,"from":"server","payload":{{"blob":"{}"}}}}"#, "x".repeat(2 << 20));
+    lines.splice(2..2, [&*large; 33]);
+    lines.insert(20, &large[..1 << 20]);
+    std::fs::write(&segment, lines.join("\n") + "\n").unwrap();
+    let told = sandbox.mcpreel(["recover", "c.json"]).run().expect(1).stderr();
+    assert!(told.contains("line 21 could not be read and was left out"), "{told}");
+    let kept = messages(&sandbox.path.join("c.json"));
+    assert_eq!((kept.len(), &*kept[0], &*kept[34]), (35, &*format!("c {CALL}"), &*format!("s {ANSWER}")));
+    assert!(sandbox.read("c.json").starts_with(r#"{"mcpreel":1,"journal":true,"#));
+    assert_eq!(sandbox.of_cassette("c.json"), ["c.json", "c.json.partial.1"]);
+}
+
+#[test]
 fn a_recording_of_which_nothing_can_be_read_is_kept() {
     for rest in ["garbage\n", "garbage", "\0\0\0\0"] {
         let sandbox = Sandbox::new();

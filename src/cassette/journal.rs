@@ -3,16 +3,19 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::clock;
 use super::document::fields;
 use super::head::{Head, Process, Server, Transport, object, read_process};
 use super::model::{Cassette, Timing, check_format, fault};
 use super::record::{Defaults, Fault, Names, Record, push_millis, share_text};
 use super::segments::SegmentInfo;
 use super::series::Series;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
+
+mod salvage;
+
+pub use salvage::{Salvaged, is_sound, salvage};
 
 /// The time of a record that says none, while it is read.
 const UNTIMED: u64 = u64::MAX;
@@ -20,61 +23,6 @@ const UNTIMED: u64 = u64::MAX;
 /// Reads a journal, or several one after the other.
 pub fn read(path: &Path, text: String) -> Result<Cassette> {
     Ok(read_lines(path, text, None)?.cassette)
-}
-
-/// What could be read of a segment.
-#[derive(Debug, Default)]
-pub struct Salvaged {
-    /// Its records.
-    pub cassette: Cassette,
-    /// What could not be read, in words; a last line that a killed recorder left torn is none of it.
-    pub damage: Option<String>,
-}
-
-/// Reads a segment as far as it can be read: a damaged line costs that line, never the recording. Without a readable
-/// head it is the recording that its file name tells of.
-pub fn salvage(segment: &SegmentInfo) -> Result<Salvaged> {
-    let path = &segment.path;
-    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-    // Cut short between two bytes of a letter, the last line is torn like any other.
-    let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |at| at + 1);
-    let lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').zip(1..);
-    let odd: Vec<usize> =
-        lines.filter(|(line, _)| std::str::from_utf8(line).is_err()).map(|(_, number)| number).collect();
-    let text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    let mut read = read_lines(path, text, Some(segment))?;
-    if read.cassette.head.recorded_at.is_empty() {
-        // It was written to last when its last record was.
-        let written = std::fs::metadata(path).and_then(|found| found.modified());
-        let written = written.ok().and_then(|at| clock::parse(&clock::micros(at))).unwrap_or(0);
-        let length = read.cassette.records.last().map_or(0, |record| record.at);
-        let began = written.saturating_sub_unsigned(length).max(0);
-        read.cassette.head.recorded_at = clock::from_micros(began, true);
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut damage = read.damage;
-    if !odd.is_empty() {
-        damage.push(format!("{} not UTF-8 and kept as far as legible", numbered(&odd, "is", "are")));
-    }
-    let damage = (!damage.is_empty()).then(|| format!("segment {name}: {}", damage.join("; ")));
-    Ok(Salvaged { cassette: read.cassette, damage })
-}
-
-/// `line 4 is`, `3 lines are (2, 3, 9)`; the numbers of the first ten.
-fn numbered(lines: &[usize], one: &str, many: &str) -> String {
-    if let [line] = lines {
-        return format!("line {line} {one}");
-    }
-    let first: Vec<String> = lines.iter().take(10).map(usize::to_string).collect();
-    let more = if lines.len() > first.len() { ", ..." } else { "" };
-    format!("{} lines ({}{more}) {many}", lines.len(), first.join(", "))
-}
-
-/// Whether a last line is what a killed recorder leaves of its record, rather than damage, of which a loss of power
-/// leaves zeros.
-fn is_torn(line: &str) -> bool {
-    line.starts_with('{') && !line.contains('\0')
 }
 
 /// Lines that were read.
@@ -118,14 +66,18 @@ fn read_lines(path: &Path, text: String, salvaging: Option<&SegmentInfo>) -> Res
     }
     broken.sort_by_key(|(line, _)| line.start);
     let (mut warnings, mut lost, mut damage) = (Vec::new(), Vec::new(), Vec::new());
+    // The last of them, and its number.
+    let (mut counted, mut number) = (0, 1);
     for (line, error) in broken {
         let torn = line.end == text.len()
-            && if salvaging.is_some() { is_torn(line.of(&text)) } else { !parts.is_empty() };
+            && if salvaging.is_some() { salvage::is_torn(line.of(&text)) } else { !parts.is_empty() };
         if torn {
             warnings.push(format!("{}: the last line is torn and was left out", path.display()));
         } else if salvaging.is_some() {
-            let before = text.as_bytes().get(..line.start).unwrap_or_default();
-            lost.push(1 + memchr::memchr_iter(b'\n', before).count());
+            let since = text.as_bytes().get(counted..line.start).unwrap_or_default();
+            number += memchr::memchr_iter(b'\n', since).count();
+            counted = line.start;
+            lost.push(number);
         } else {
             return Err(fault(path, &text, &error, None));
         }
@@ -133,7 +85,7 @@ fn read_lines(path: &Path, text: String, salvaging: Option<&SegmentInfo>) -> Res
     if !lost.is_empty() {
         damage.push(format!(
             "{} left out, because damaged",
-            numbered(&lost, "could not be read and was", "could not be read and were")
+            salvage::numbered(&lost, "could not be read and was", "could not be read and were")
         ));
     }
     let mut series = Series::default();

@@ -1,11 +1,11 @@
 //! Making a cassette out of segments, and writing finished files.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use super::head::Head;
-use super::model::Cassette;
+use super::model::{Cassette, is_journal_head};
 use super::record::Side;
 use super::segments::{Documents, MergeJob, Merged, SegmentInfo, resolve};
 use super::series::Series;
@@ -39,8 +39,9 @@ impl Documents for Files {
         let size: u64 =
             job.segments.iter().filter_map(|segment| fs::metadata(&segment.path).ok()).map(|m| m.len()).sum();
         let exists = job.cassette.exists();
-        // One whose head is damaged would be taken for more of the one before it.
-        if size > DOCUMENT_LIMIT && job.segments.iter().all(|segment| begins_with_head(&segment.path)) {
+        let large = size > DOCUMENT_LIMIT;
+        // Strung together, a damaged line would spoil the cassette.
+        if large && job.segments.iter().all(|segment| journal::is_sound(&segment.path).unwrap_or(false)) {
             return write_journal(job, exists);
         }
         let mut series = Series::default();
@@ -54,7 +55,7 @@ impl Documents for Files {
         if exists && is_only_probes(&new) {
             return Ok(Merged::OnlyProbes);
         }
-        if is_journal(job.cassette) {
+        if large || is_journal(job.cassette) {
             let unchanged = exists && !job.continues && compare::same(&Cassette::read(job.cassette)?, &new);
             if unchanged {
                 return Ok(Merged::Unchanged);
@@ -62,7 +63,6 @@ impl Documents for Files {
             if !damaged {
                 return write_journal(job, exists);
             }
-            // Strung together, the damaged lines would spoil the cassette.
             if exists && job.continues {
                 new = joined(Cassette::read(job.cassette)?, new);
             }
@@ -139,8 +139,7 @@ fn write_journal(job: &MergeJob<'_>, exists: bool) -> Result<Merged> {
 }
 
 fn append_existing(cassette: &Path, out: &mut File) -> Result<()> {
-    let first = first_line(cassette).map_err(Error::io("read", cassette))?;
-    if first.contains("\"journal\"") {
+    if ends_a_line(cassette).map_err(Error::io("read", cassette))? {
         let mut old = File::open(cassette).map_err(Error::io("read", cassette))?;
         io::copy(&mut old, out).map_err(Error::io("write", cassette))?;
     } else {
@@ -150,15 +149,18 @@ fn append_existing(cassette: &Path, out: &mut File) -> Result<()> {
     Ok(())
 }
 
-fn begins_with_head(path: &Path) -> bool {
-    first_line(path).is_ok_and(|line| line.starts_with("{\"mcpreel\":"))
-}
-
-fn first_line(path: &Path) -> io::Result<String> {
-    let mut start = Vec::new();
-    File::open(path)?.take(4096).read_to_end(&mut start)?;
-    let line = start.split(|byte| *byte == b'\n').next().unwrap_or(&[]);
-    Ok(String::from_utf8_lossy(line).into_owned())
+/// Whether a file is a journal that can be gone on with: its last line is not torn.
+fn ends_a_line(path: &Path) -> io::Result<bool> {
+    let mut first = Vec::new();
+    let mut file = BufReader::new(File::open(path)?);
+    file.read_until(b'\n', &mut first)?;
+    if !std::str::from_utf8(&first).is_ok_and(is_journal_head) {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 /// Copies a segment up to its last whole line; one without an end gets one that says so.

@@ -7,7 +7,7 @@ use super::record::{Body, Fault, Record};
 use super::{document, foreign, journal};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::View;
-use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
 
 /// What is known about when the messages came.
@@ -140,23 +140,31 @@ enum Shape {
     Journal,
 }
 
+/// Whether a file that begins with this line is a journal, whose head is a whole line.
+pub(super) fn is_journal_head(line: &str) -> bool {
+    matches!(shape_of_line(line), Some(Shape::Journal))
+}
+
+/// What a file is by its first line. A document's may be only its brace.
+fn shape_of_line(line: &str) -> Option<Shape> {
+    let line = line.trim();
+    let mut members = Members::of(line, 0)?;
+    let mut format = false;
+    while let Ok(Some((name, _))) = members.next() {
+        match name.of(line) {
+            "\"journal\"" => return Some(Shape::Journal),
+            "\"mcpreel\"" => format = true,
+            _ => {}
+        }
+    }
+    (format && members.position() == line.len()).then_some(Shape::Document)
+}
+
 /// Tells the shapes apart by their content.
 fn recognise(text: &str) -> Option<Shape> {
-    use crate::jsonrpc::scan::Members;
     let first = text.split('\n').find(|line| !line.trim().is_empty())?;
-    // A journal's head is a whole line; a document's first line may be only its brace.
-    if let Some(mut members) = Members::of(first.trim(), 0) {
-        let mut format = false;
-        while let Ok(Some((name, _))) = members.next() {
-            match name.of(first.trim()) {
-                "\"journal\"" => return Some(Shape::Journal),
-                "\"mcpreel\"" => format = true,
-                _ => {}
-            }
-        }
-        if format && members.position() == first.trim().len() {
-            return Some(Shape::Document);
-        }
+    if let Some(shape) = shape_of_line(first) {
+        return Some(shape);
     }
     let start = text.find('{')?;
     let mut members = Members::of(text, start)?;
@@ -164,7 +172,7 @@ fn recognise(text: &str) -> Option<Shape> {
     loop {
         match members.next_name() {
             Ok(Some((name, _))) if name.of(text) == "\"mcpreel\"" => return Some(Shape::Document),
-            Ok(Some((_, value))) => match crate::jsonrpc::scan::value_end(text, value) {
+            Ok(Some((_, value))) => match value_end(text, value) {
                 Ok(end) => members.resume(end),
                 Err(_) => return None,
             },
