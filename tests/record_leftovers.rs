@@ -229,6 +229,27 @@ fn a_damaged_line_costs_that_line_only_in_a_recording_of_more_than_64_mib_too() 
 }
 
 #[test]
+fn a_folder_that_is_called_like_a_segment_is_none() {
+    for set_aside in [false, true] {
+        let sandbox = Sandbox::new();
+        finished(&sandbox);
+        std::fs::create_dir(sandbox.path.join("c.json.partial/002-x-77.jsonl")).unwrap();
+        if set_aside {
+            std::fs::remove_file(sandbox.path.join("c.json.partial/session.json")).unwrap();
+            let (from, to) = ("c.json.partial", "c.json.partial.1");
+            std::fs::rename(sandbox.path.join(from), sandbox.path.join(to)).unwrap();
+            // No recording that was set aside either.
+            sandbox.file("c.json.partial.2", "");
+        }
+        sandbox.mcpreel(["recover", "c.json"]).run().expect(0);
+        assert_eq!(messages(&sandbox.path.join("c.json")), [format!("c {CALL}"), format!("s {ANSWER}")]);
+        // It is somebody's, and does not stand in the way of the next recording.
+        sandbox.recorder("c.json", &["-q"], &["cat"]).lines(&["{\"new\":1}"]).run().expect(0);
+        assert_eq!(messages(&sandbox.path.join("c.json")), ["c {\"new\":1}", "s {\"new\":1}"]);
+    }
+}
+
+#[test]
 fn a_recording_of_which_nothing_can_be_read_is_kept() {
     for rest in ["garbage\n", "garbage", "\0\0\0\0"] {
         let sandbox = Sandbox::new();

@@ -53,7 +53,8 @@ pub(super) fn set_aside_folders(cassette: &Path) -> Vec<PathBuf> {
     let mut numbers: Vec<u32> =
         names.filter_map(|name| name.to_string_lossy().strip_prefix(prefix.as_ref())?.parse().ok()).collect();
     numbers.sort_unstable();
-    numbers.into_iter().map(|number| aside(cassette, number)).collect()
+    numbers.dedup();
+    numbers.into_iter().map(|number| aside(cassette, number)).filter(|path| path.is_dir()).collect()
 }
 
 pub(super) fn aside(cassette: &Path, number: u32) -> PathBuf {
@@ -114,7 +115,11 @@ fn list(folder: &Path) -> Result<Vec<SegmentInfo>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io(reading, folder))? {
         let entry = entry.map_err(Error::io(reading, folder))?;
-        if let Some((number, server, pid)) = entry.file_name().to_str().and_then(parse_file_name) {
+        // What is no file is nobody's journal, whatever it is called.
+        let is_file = || entry.file_type().is_ok_and(|kind| kind.is_file());
+        if let Some((number, server, pid)) = entry.file_name().to_str().and_then(parse_file_name)
+            && is_file()
+        {
             let (path, server) = (entry.path(), server.to_owned());
             found.push(SegmentInfo { path, number, pid, killed: false, server, conn: 0 });
         }
