@@ -176,7 +176,10 @@ impl Part {
             }
             record.at = latest;
         }
-        settle_sessions(&mut self.records);
+        // As its recorder wrote it; what was converted is settled, and what a hand wrote is meant.
+        if self.headless || self.head.segment.is_some() {
+            settle_sessions(&mut self.records);
+        }
     }
 
     fn mark_killed(&mut self) {
@@ -354,6 +357,7 @@ pub fn write(cassette: &Cassette) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cassette::document;
     use std::path::PathBuf;
 
     const HEAD: &str = r#"{"mcpreel":1,"journal":true,"recorded_at":"2026-11-29T20:33:00.000100Z","recorder":"mcpreel 0.1.0","servers":{"a":{"transport":"stdio"}}}"#;
@@ -400,6 +404,30 @@ mod tests {
             cassette.records.iter().map(|record| (record.conn, record.at)).collect::<Vec<_>>(),
             [(1, 1200), (0, 1500)]
         );
+    }
+
+    /// A session that an answer began, in a journal with this in its head.
+    fn began_a_session(head: &str) -> Cassette {
+        let head = HEAD.replace("\"servers\"", &format!("{head}\"servers\"")).replace("stdio", "http");
+        let asks = r#"{"at":0,"from":"client","exchange":1,"payload":{"id":1,"method":"initialize"}}"#;
+        let answers = r#"{"at":1,"session":1,"from":"server","exchange":1,"payload":{"id":1,"result":{}}}"#;
+        parsed(&[&head, asks, answers, END], "").unwrap()
+    }
+
+    #[test]
+    fn the_session_of_a_request_is_that_of_its_answer_where_a_recorder_wrote_it() {
+        let sessions = |cassette: &Cassette| -> Vec<u32> {
+            cassette.records.iter().map(|record| record.session).collect()
+        };
+        let recorded = began_a_session("\"segment\":{},");
+        assert_eq!(sessions(&recorded), [1, 1]);
+        // What somebody wrote stays as it is, on the way to a document and back.
+        let written = began_a_session("");
+        assert_eq!(sessions(&written), [0, 1]);
+        for text in [document::write(&written), write(&written)] {
+            let again = Cassette::parse(&PathBuf::from("c"), text.into_bytes()).unwrap();
+            assert_eq!(sessions(&again), [0, 1]);
+        }
     }
 
     #[test]
