@@ -45,8 +45,11 @@ pub(super) struct Book {
     sessions: HashMap<Vec<u8>, u32>,
     /// Sessions altogether: those of HTTP+SSE have no id of their own.
     count: u32,
+    /// By session and id.
     events: HashMap<(u32, Vec<u8>), Seen>,
-    order: VecDeque<(u32, Vec<u8>)>,
+    /// The keys of `events`, and the exchange each came in then.
+    order: VecDeque<((u32, Vec<u8>), u32)>,
+    /// The last ordinal of each exchange. They stay: a stream may go on for as long as we run.
     ordinals: HashMap<u32, u32>,
     announced: HashMap<String, Announced>,
     moved: HashSet<String>,
@@ -125,13 +128,12 @@ impl Book {
         *ordinal += 1;
         let seen = Seen { exchange, ordinal: *ordinal, get };
         self.events.insert(key.clone(), seen);
-        self.order.push_back(key);
+        self.order.push_back((key, exchange));
         if self.order.len() > EVENTS
-            && let Some(oldest) = self.order.pop_front()
-            && let Some(gone) = self.events.remove(&oldest)
-            && gone.exchange != exchange
+            && let Some((oldest, exchange)) = self.order.pop_front()
+            && self.events.get(&oldest).is_some_and(|seen| seen.exchange == exchange)
         {
-            self.ordinals.remove(&gone.exchange);
+            self.events.remove(&oldest);
         }
         seen.ordinal
     }
@@ -161,6 +163,27 @@ mod tests {
         assert_eq!(book.event(1, 4, true, b"x"), 1);
         assert_eq!(book.seen(1, b"y"), Some(Seen { exchange: 4, ordinal: 2, get: true }));
         assert_eq!(book.seen(2, b"y"), None);
+    }
+
+    #[test]
+    fn a_stream_goes_on_counting_when_its_first_events_are_forgotten() {
+        let mut book = Book::default();
+        assert_eq!(book.event(1, 4, true, b"mine"), 1);
+        // An id that comes a second time, in another stream, is remembered as it came last.
+        assert_eq!((book.event(1, 4, true, b"twice"), book.event(1, 5, false, b"twice")), (2, 1));
+        for number in 3..EVENTS {
+            book.event(1, 6, false, number.to_string().as_bytes());
+        }
+        let last = Some(Seen { exchange: 5, ordinal: 1, get: false });
+        assert_eq!((book.seen(1, b"mine").is_some(), book.seen(1, b"twice")), (true, last));
+        assert_eq!(book.event(1, 6, false, b"one more"), u32::try_from(EVENTS - 2).unwrap());
+        assert_eq!((book.seen(1, b"mine"), book.seen(1, b"twice")), (None, last));
+        assert_eq!(book.event(1, 4, true, b"another"), 3);
+        assert_eq!(book.seen(1, b"twice"), last);
+        book.event(1, 4, true, b"and another");
+        assert_eq!(book.seen(1, b"twice"), None);
+        assert_eq!(book.event(1, 5, false, b"later"), 2);
+        assert_eq!((book.events.len(), book.order.len()), (EVENTS, EVENTS));
     }
 
     #[test]
