@@ -24,7 +24,7 @@ pub enum Error {
         /// What is wrong and what would settle it.
         what: String,
     },
-    /// The system refused a file or folder. Exit 1 (2 when the file was input and is missing or is a folder).
+    /// The system refused a file or folder. Exit 1.
     Io {
         /// What was being done, as a verb phrase: `write the cassette`.
         doing: &'static str,

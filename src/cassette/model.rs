@@ -5,7 +5,7 @@ use std::path::Path;
 use super::head::{Head, Process, Server};
 use super::record::{Body, Fault, Record};
 use super::{document, foreign, journal};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, words};
 use crate::jsonrpc::message::View;
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
@@ -184,8 +184,7 @@ fn recognise(text: &str) -> Option<Shape> {
 fn unreadable(path: &Path, source: &std::io::Error) -> Error {
     let what = match source.kind() {
         std::io::ErrorKind::NotFound => "no such cassette".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => source.to_string(),
+        _ => words(source),
     };
     Error::input(path, "", what)
 }

@@ -279,12 +279,6 @@ impl Stopper {
         self.wait(Duration::from_secs(1))
     }
 
-    /// Whether [`Stopper::stop`] was called.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.shared.stopping.load(Ordering::SeqCst)
-    }
-
     /// How many connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -111,13 +111,7 @@ impl<'a> Lexer<'a> {
     /// Starts at the beginning of `text`.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
-        Self::starting_at(text, 0)
-    }
-
-    /// Starts at byte `at`.
-    #[must_use]
-    pub fn starting_at(text: &'a str, at: usize) -> Self {
-        Self { bytes: text.as_bytes(), at, expect: Expect::Value, open: Vec::new() }
+        Self { bytes: text.as_bytes(), at: 0, expect: Expect::Value, open: Vec::new() }
     }
 
     /// How many containers are open.

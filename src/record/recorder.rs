@@ -14,6 +14,7 @@ use crossbeam_channel::Receiver;
 
 use super::queue::{Block, Next, Queue};
 use super::{Captured, Ending, Sink};
+use crate::error::words;
 
 /// Where one line for people goes.
 pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
@@ -163,7 +164,7 @@ impl Recorder {
         match self.guarded(|sink| sink.append(batch)) {
             Some(Ok(())) => self.kept.captured += batch.len() as u64,
             Some(Err(error)) => {
-                let mut why = without_number(&error);
+                let mut why = words(&error);
                 let after = batch.first().map_or(0.0, |message| message.at.as_secs_f64());
                 let _ = write!(
                     why,
@@ -180,7 +181,7 @@ impl Recorder {
         if self.kept.failed.is_none() {
             ending.captured = self.kept.captured;
             if let Some(Err(error)) = self.guarded(|sink| sink.ending(&ending)) {
-                self.fail(format!("{}; the end of the recording is not marked", without_number(&error)));
+                self.fail(format!("{}; the end of the recording is not marked", words(&error)));
             }
         }
         if let Some(noting) = self.noting.take() {
@@ -240,12 +241,6 @@ fn wait_shortly(noting: JoinHandle<()>) {
 fn panic_words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
-}
-
-/// What the system said, without Rust's `(os error N)` tail.
-fn without_number(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Sink for Segment {
     }
 
     fn follow(&mut self, batch: &[Captured<'_>]) {
-        batch.iter().for_each(|captured| self.writer.follow(captured.from, 0, captured.line));
+        batch.iter().for_each(|captured| self.writer.follow(captured.from, captured.line));
     }
 
     fn ending(&mut self, end: &Ending) -> io::Result<()> {

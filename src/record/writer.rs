@@ -284,10 +284,10 @@ impl Writer {
         self.file.write_all(journal::end_line(reason, fields.collect()).as_bytes())
     }
 
-    /// Looks at a message that is not written.
-    pub(super) fn follow(&mut self, from: From, scope: u32, body: &[u8]) {
-        if let Some((text, view)) = std::str::from_utf8(body).ok().and_then(message_in) {
-            self.look(from, (scope, scope), text, &view);
+    /// Looks at a line of a stdio session that is not written.
+    pub(super) fn follow(&mut self, from: From, line: &[u8]) {
+        if let Some((text, view)) = std::str::from_utf8(line).ok().and_then(message_in) {
+            self.look(from, (0, 0), text, &view);
         }
     }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tree::Process;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, words};
 
 /// Whether this program answers to the hidden command of [`super::exec`].
 static ANSWERS_EXEC: AtomicBool = AtomicBool::new(false);
@@ -140,12 +140,6 @@ fn cannot_run(program: &OsStr, error: &io::Error) -> Error {
         _ => words(error),
     };
     Error::CannotRun { program: shown(program), why }
-}
-
-/// What the system said, without Rust's `(os error N)` tail.
-fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
 fn shown(program: &OsStr) -> String {

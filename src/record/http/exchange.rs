@@ -16,6 +16,8 @@ use crate::http::client::{Answer, Lane, Response, SendError};
 use crate::http::server::Request;
 use crate::jsonrpc::message::{Shape, View};
 use crate::jsonrpc::string;
+use crate::mcp::code;
+use crate::mcp::headers::{LAST_EVENT, SESSION};
 
 /// One read from the server.
 pub(super) const BUFFER: usize = 16 << 10;
@@ -25,8 +27,6 @@ pub(super) const LARGEST_KEPT: usize = 256 << 20;
 const LARGEST_TEXT: usize = 64 << 10;
 /// Larger metadata is passed on as it is.
 pub(super) const LARGEST_METADATA: u64 = 1 << 20;
-/// The error of a request that got no answer since the server is not there. Never in a cassette.
-const UNREACHABLE: i32 = -31004;
 
 /// Counts a request as running.
 struct Busy<'a>(&'a Shared);
@@ -99,10 +99,10 @@ impl<'a> Exchange<'a> {
         let (headers, method) = (request.headers(), request.method());
         let mut book = shared.book();
         let place = book.place(target, shared.mapping.address().path());
-        let id = headers.get("mcp-session-id");
+        let id = headers.get(SESSION);
         let known = id.and_then(|id| book.known_session(id));
         let mut session = known.unwrap_or(0);
-        let resumed = headers.get("last-event-id").filter(|_| method == "GET");
+        let resumed = headers.get(LAST_EVENT).filter(|_| method == "GET");
         let resumed = resumed.and_then(|id| book.seen(session, id));
         let number = resumed.map_or_else(|| book.exchange(), |seen| seen.exchange);
         drop(book);
@@ -136,7 +136,7 @@ impl<'a> Exchange<'a> {
             Place::Metadata | Place::Other => Facts::of_request(method, path, &Headers::new()),
         };
         if let Some(seen) = resumed {
-            facts.number("last-event-id", seen.ordinal.into());
+            facts.number(LAST_EVENT, seen.ordinal.into());
         }
         let mirrors = if speaks { facts::mirrors(headers) } else { String::new() };
         shared.push(&Item {
@@ -303,7 +303,7 @@ impl<'a> Exchange<'a> {
     fn learn(&mut self, status: u16, headers: &Headers) {
         let shared = self.shared;
         if self.speaks() {
-            let issued = headers.get("mcp-session-id");
+            let issued = headers.get(SESSION);
             let accepted = self.unknown.as_deref().filter(|_| (200..300).contains(&status));
             if let Some(id) = issued.or(accepted) {
                 self.session = shared.book().session(id);
@@ -357,8 +357,10 @@ fn decline(request: Request<'_>, status: u16, why: &str, body: Option<&[u8]>) {
     let view = View::of(text).ok().filter(|view| view.shape == Shape::Request);
     let id = view.and_then(|view| view.id).map_or("null", |id| id.of(text));
     let message = string::encode(&format!("mcpreel: {why}"));
-    let answer =
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{UNREACHABLE},"message":{message}}}}}"#);
+    let answer = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{},"message":{message}}}}}"#,
+        code::UNREACHABLE
+    );
     let headers = Headers::new().with("content-type", "application/json");
     let _ = request.respond(status, &headers, answer.as_bytes());
 }

@@ -3,11 +3,12 @@
 
 use crate::http::Headers;
 use crate::jsonrpc::string;
+use crate::mcp::headers;
 
 /// Headers of an answer that are kept.
 const ANSWER: [&str; 4] = ["www-authenticate", "retry-after", "allow", "location"];
 /// Headers of a request that repeat what its body says.
-const MIRRORS: [&str; 3] = ["mcp-method", "mcp-name", "mcp-protocol-version"];
+const MIRRORS: [&str; 3] = [headers::METHOD, headers::NAME, headers::VERSION];
 const PARAMETER: &str = "mcp-param-";
 
 /// Members of a JSON object, without its braces.

@@ -1,10 +1,8 @@
 //! HTTP exchanges as a segment.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::Instant;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 
 use super::super::writer::{Line, Start, Writer};
 use super::super::{Captured, Ending, From, Sink};
@@ -12,7 +10,7 @@ use super::item::{End, Item};
 use crate::jsonrpc::message::View;
 use crate::jsonrpc::scan::Members;
 use crate::jsonrpc::string;
-use crate::mcp;
+use crate::mcp::{self, headers};
 
 /// Objects inside of each other in which an argument is looked for. Schemas of tools are flat.
 const DEPTH: usize = 16;
@@ -109,7 +107,7 @@ impl Segment {
             .map(|(name, value)| (name.to_owned(), decoded(value)))
             .filter(|(name, value)| match &view {
                 Some(view) => !self.agrees(name, value, text, view),
-                None => name != "mcp-protocol-version" || !self.is_agreed(value),
+                None => name != headers::VERSION || !self.is_agreed(value),
             })
             .collect()
     }
@@ -121,9 +119,9 @@ impl Segment {
     fn agrees(&self, name: &str, value: &str, text: &str, view: &View) -> bool {
         let method = view.method_name(text);
         match name {
-            "mcp-method" => value == method,
-            "mcp-name" => mcp::target(&method, text, view).is_some_and(|target| target == value),
-            "mcp-protocol-version" => match mcp::version(text, view) {
+            headers::METHOD => value == method,
+            headers::NAME => mcp::target(&method, text, view).is_some_and(|target| target == value),
+            headers::VERSION => match mcp::version(text, view) {
                 Some(version) => version == value,
                 // Legacy bodies do not repeat it: it is the version that was agreed on.
                 None => self.is_agreed(value),
@@ -152,11 +150,9 @@ fn has_argument(text: &str, start: usize, value: &str, depth: usize) -> bool {
     false
 }
 
-/// A header value without the wrapping for what a header cannot hold (2026-07-28, transports, "Encoding").
+/// What a header value stands for; one that is damaged, itself.
 fn decoded(value: &str) -> String {
-    let wrapped = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
-    let bytes = wrapped.and_then(|encoded| STANDARD.decode(encoded).ok());
-    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| value.to_owned())
+    headers::decoded(value.as_bytes()).map_or_else(|| value.to_owned(), Cow::into_owned)
 }
 
 impl Sink for Segment {
