@@ -99,7 +99,7 @@ fn assembled(inputs: Vec<Input>, said: &mut Said) -> Result<Vec<Input>> {
     // By what all parts of a cassette say alike.
     let mut known: HashMap<(String, u32, String), Vec<usize>> = HashMap::new();
     for mut input in inputs {
-        let part = Part::read(&input.cassette.head);
+        let part = Part::read(&input.cassette);
         let fitting = part.clone().filter(|part| part.fits(&input.cassette));
         if part.is_some() && fitting.is_none() {
             said.notes.push(format!(

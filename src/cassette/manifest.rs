@@ -1,6 +1,6 @@
 //! Redaction manifests of several recorders as one: what was on in any of them was on, and what they counted adds up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::head::object;
 use crate::jsonrpc::canonical;
@@ -66,14 +66,20 @@ fn sum(mine: &str, theirs: &str) -> String {
 
 /// Two lists: the first, then what only the second has.
 fn union(mine: &str, theirs: &str) -> String {
+    // Recorders mostly have the same rules.
+    if mine == theirs {
+        return mine.to_owned();
+    }
     let whole =
         |text: &str| elements(text, crate::jsonrpc::scan::Span::new(0, text.len())).unwrap_or_default();
     let mut list: Vec<&str> = whole(mine).into_iter().map(|span| span.of(mine)).collect();
-    for item in whole(theirs).into_iter().map(|span| span.of(theirs)) {
-        if !list.iter().any(|known| canonical::of(known) == canonical::of(item)) {
-            list.push(item);
-        }
-    }
+    let mut known: HashSet<_> = list.iter().map(|item| canonical::of(item)).collect();
+    list.extend(
+        whole(theirs)
+            .into_iter()
+            .map(|span| span.of(theirs))
+            .filter(|item| known.insert(canonical::of(item))),
+    );
     format!("[{}]", list.join(","))
 }
 

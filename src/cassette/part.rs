@@ -28,10 +28,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// What the head of a part says; `None` where it is no part, or says nothing that can be used.
+    /// What the head of a part says; `None` where it is no part, or says nothing that can be used. Of more places than it
+    /// has records or processes only one too many is read: it does not fit then.
     #[must_use]
-    pub fn read(head: &Head) -> Option<Self> {
-        let (_, text) = head.extra.iter().find(|(name, _)| name == FIELD)?;
+    pub fn read(part: &Cassette) -> Option<Self> {
+        let (records, processes) = (part.records.len(), part.head.processes.len());
+        let (_, text) = part.head.extra.iter().find(|(name, _)| name == FIELD)?;
         let get = |name| Some(member(text, Span::new(0, text.len()), name)?.of(text));
         let list = |name| {
             let value = member(text, Span::new(0, text.len()), name)?;
@@ -42,8 +44,8 @@ impl Part {
             is: list("is")?.iter().map(|span| span.of(text).parse().ok()).collect::<Option<_>>()?,
             count: get("count")?.parse().ok()?,
             servers: list("servers")?.iter().map(|span| string::decode(span.of(text)).into_owned()).collect(),
-            processes: ranges(&string::decode(get("processes")?))?,
-            messages: ranges(&string::decode(get("messages")?))?,
+            processes: ranges(&string::decode(get("processes")?), processes)?,
+            messages: ranges(&string::decode(get("messages")?), records)?,
         };
         Some(part)
     }
@@ -105,16 +107,17 @@ fn spelt(numbers: &[u32]) -> String {
     runs.join(",")
 }
 
-fn ranges(text: &str) -> Option<Vec<u32>> {
+/// What [`spelt`] spells; of more than `most` numbers the first ones, one too many. Written by hand, a run may claim more
+/// than any memory holds.
+fn ranges(text: &str, most: usize) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for run in text.split(',').filter(|run| !run.is_empty()) {
         let (first, last) = run.split_once('-').unwrap_or((run, run));
         let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        // Written by hand, a run may claim more than any memory holds.
-        if last < first || last - first > 100_000_000 {
+        if last < first {
             return None;
         }
-        numbers.extend(first..=last);
+        numbers.extend((first..=last).take((most + 1).saturating_sub(numbers.len())));
     }
     Some(numbers)
 }
@@ -162,7 +165,7 @@ pub fn cut(whole: &Cassette, choice: &Choice<'_>) -> Cassette {
         record.server = server.and_then(|server| places.get(server)).copied().unwrap_or(0);
         cut.take(&whole.text, record);
     }
-    match Part::read(&whole.head).filter(|part| part.fits(whole)) {
+    match Part::read(whole).filter(|part| part.fits(whole)) {
         Some(part) => {
             let pick = |from: &[u32], places: &[usize]| {
                 places.iter().filter_map(|place| from.get(*place)).copied().collect()
@@ -179,6 +182,12 @@ pub fn cut(whole: &Cassette, choice: &Choice<'_>) -> Cassette {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cassette::{Body, Process, Record, Side};
+
+    fn record() -> Record {
+        let from = Side::Server;
+        Record { from, server: 0, conn: 0, session: 0, exchange: 0, at: 0, body: Body::None, more: None }
+    }
 
     #[test]
     fn places_are_spelt_in_runs() {
@@ -186,10 +195,13 @@ mod tests {
             [(&[][..], ""), (&[3], "3"), (&[0, 1, 2, 7, 9, 10], "0-2,7,9-10"), (&[5, 4], "5,4")]
         {
             assert_eq!(spelt(numbers), text);
-            assert_eq!(ranges(text).unwrap(), numbers);
+            assert_eq!(ranges(text, 6).unwrap(), numbers);
         }
-        for text in ["x", "3-1", "1-", "0-4000000000"] {
-            assert_eq!(ranges(text), None, "{text}");
+        for text in ["x", "3-1", "1-", "0-4294967296"] {
+            assert_eq!(ranges(text, 6), None, "{text}");
+        }
+        for text in ["0-4294967295", "0-4000000000,0-4000000000", "0,0-9,5"] {
+            assert_eq!(ranges(text, 2).unwrap().len(), 3, "{text}");
         }
     }
 
@@ -203,12 +215,19 @@ mod tests {
             processes: vec![1],
             messages: vec![0, 1, 5],
         };
-        let mut head = Head::default();
-        part.write(&mut head);
-        part.write(&mut head);
-        assert_eq!(head.extra.len(), 1);
-        assert_eq!(Part::read(&head), Some(part));
-        head.extra = vec![(FIELD.to_owned(), "{\"of\":1}".to_owned())];
-        assert_eq!(Part::read(&head), None);
+        let mut cassette = Cassette::default();
+        for text in ["1", "2", "3"] {
+            cassette.push_text(record(), text);
+        }
+        cassette.head.processes.push(Process::default());
+        part.write(&mut cassette.head);
+        part.write(&mut cassette.head);
+        assert_eq!(cassette.head.extra.len(), 1);
+        assert_eq!(Part::read(&cassette), Some(part.clone()));
+        assert!(part.fits(&cassette));
+        cassette.records.pop();
+        assert!(!Part::read(&cassette).unwrap().fits(&cassette));
+        cassette.head.extra = vec![(FIELD.to_owned(), "{\"of\":1}".to_owned())];
+        assert_eq!(Part::read(&cassette), None);
     }
 }
