@@ -32,6 +32,8 @@ pub struct Node {
     pub next: usize,
     /// The index of its parent; the root is its own.
     pub parent: usize,
+    /// Its place among its parent's children, from 0.
+    place: u32,
 }
 
 /// All values of one text.
@@ -50,6 +52,7 @@ impl<'a> Tree<'a> {
         let mut nodes: Vec<Node> = Vec::with_capacity((text.len() / 16).clamp(4, 256));
         let mut name = None;
         let mut parent = 0;
+        let mut place = 0_u32;
         while let Some((token, span)) = lexer.next()? {
             let kind = match token {
                 Token::Key => {
@@ -62,6 +65,7 @@ impl<'a> Tree<'a> {
                         node.span.end = span.end;
                         node.next = after;
                         parent = node.parent;
+                        place = node.place.saturating_add(1);
                     }
                     continue;
                 }
@@ -72,9 +76,11 @@ impl<'a> Tree<'a> {
                 Token::Literal => Kind::Literal,
             };
             let index = nodes.len();
-            nodes.push(Node { kind, span, name: name.take(), next: index + 1, parent });
+            nodes.push(Node { kind, span, name: name.take(), next: index + 1, parent, place });
             if matches!(kind, Kind::Object | Kind::Array) {
-                parent = index;
+                (parent, place) = (index, 0);
+            } else {
+                place = place.saturating_add(1);
             }
         }
         Ok(Self { text, nodes })
@@ -143,7 +149,7 @@ impl<'a> Tree<'a> {
             let Some(node) = self.node(at) else { break };
             segments.push(match node.name {
                 Some(name) => string::decode(name.of(self.text)).replace('~', "~0").replace('/', "~1"),
-                None => self.children(node.parent).take_while(|&child| child != at).count().to_string(),
+                None => node.place.to_string(),
             });
             at = node.parent;
         }
@@ -188,6 +194,11 @@ mod tests {
         let deep = tree.iter().find(|(_, node)| node.span.of(text) == "2").unwrap().0;
         assert_eq!(tree.pointer(deep), "/a/1/b~1~0");
         assert_eq!(tree.pointer(0), "");
+        let tree = Tree::of(r#"[[],[0,[1],{"x":[7,8]}],2]"#).unwrap();
+        let pointers: Vec<String> = tree.iter().map(|(index, _)| tree.pointer(index)).collect();
+        let expected =
+            ["", "/0", "/1", "/1/0", "/1/1", "/1/1/0", "/1/2", "/1/2/x", "/1/2/x/0", "/1/2/x/1", "/2"];
+        assert_eq!(pointers, expected);
     }
 
     #[test]
