@@ -1,4 +1,5 @@
-//! Cassettes with very many servers: what a command takes grows with them, and not with their square.
+//! Cassettes with very much of one kind, of servers mostly: what a command takes grows with them, and not with their
+//! square.
 
 use mcpreel::cassette::Cassette;
 
@@ -79,4 +80,39 @@ fn many_servers_are_converted_and_merged_within_the_hang_limit() {
     assert_eq!(both.records.iter().map(|record| record.conn).max(), Some(1));
     let named = Cassette::read(&sandbox.path.join("named.json")).unwrap();
     assert_eq!(named.head.servers.len(), SERVERS);
+}
+
+#[test]
+fn many_values_and_requests_of_one_kind_are_converted_within_the_hang_limit() {
+    const MANY: usize = 20_000;
+    let sandbox = Sandbox::new();
+    // Each element of the list needs a rule of its own.
+    let list = vec![r#""REDACTED""#; 4 * MANY].join(",");
+    sandbox.file(
+        "list.json",
+        format!(
+            r#"{{"format_version":3,"transport":"stdio","messages":[{{"sender":"client","redacted":true,"payload":{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":[{list}]}}}}}}]}}"#
+        ),
+    );
+    sandbox.mcpreel(["convert", "list.json", "-o", "c.json"]).run().expect(0);
+    assert!(sandbox.read("c.json").contains(&format!("\"pointer:/params/a/{}\"", 4 * MANY - 1)));
+    // And nothing tells these exchanges apart.
+    let refused: Vec<String> = (2..MANY)
+        .map(|n| {
+            format!(
+                r#"{{"from":"client","exchange":{n},"http":{{"method":"DELETE"}}}},{{"from":"server","exchange":{n},"http":{{"status":405}}}}"#
+            )
+        })
+        .collect();
+    sandbox.file(
+        "refused.json",
+        format!(
+            r#"{{"mcpreel":1,"servers":{{"s":{{"transport":"http","url":"http://s/mcp"}}}},"messages":[{{"from":"client","exchange":1,"payload":{}}},{{"from":"server","exchange":1,"http":{{"status":200,"type":"json"}},"payload":{}}},{}]}}"#,
+            request("1", "tools/list", "{}"),
+            result("1", "{}"),
+            refused.join(",")
+        ),
+    );
+    let done = sandbox.mcpreel(["convert", "refused.json", "-o", "refused.har"]).run().expect(0);
+    assert!(!done.stderr().contains("no place"), "{}", done.stderr());
 }

@@ -2,7 +2,7 @@
 //! Whatever differs is lost, or told differently, so nothing can be lost without being named.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::cassette::clock;
 use crate::cassette::head::{Exit, Process, Server};
@@ -147,14 +147,49 @@ fn kind(record: &Record) -> &'static str {
     }
 }
 
+/// Records without a message, each to be taken once.
+#[derive(Default)]
+struct Bare<'a> {
+    by_exchange: HashMap<(u32, u32, Side), VecDeque<usize>>,
+    by_facts: HashMap<(Side, Option<&'a str>), VecDeque<usize>>,
+    taken: HashSet<usize>,
+}
+
+impl<'a> Bare<'a> {
+    fn add(&mut self, index: usize, record: &'a Record) {
+        let exchange = (record.server, record.exchange, record.from);
+        self.by_exchange.entry(exchange).or_default().push_back(index);
+        self.by_facts.entry((record.from, http(record))).or_default().push_back(index);
+    }
+
+    /// The next one of an exchange.
+    fn in_exchange(&mut self, exchange: (u32, u32, Side)) -> Option<usize> {
+        first_new(self.by_exchange.get_mut(&exchange)?, &mut self.taken)
+    }
+
+    /// The next one that says what `record` says.
+    fn alike(&mut self, record: &'a Record) -> Option<usize> {
+        first_new(self.by_facts.get_mut(&(record.from, http(record)))?, &mut self.taken)
+    }
+}
+
+fn first_new(list: &mut VecDeque<usize>, taken: &mut HashSet<usize>) -> Option<usize> {
+    std::iter::from_fn(|| list.pop_front()).find(|index| taken.insert(*index))
+}
+
+/// The HTTP facts of a record.
+fn http(record: &Record) -> Option<&str> {
+    record.more.as_ref().and_then(|more| more.http.as_deref())
+}
+
 impl Found<'_> {
     fn records(&mut self) {
         let (ours, theirs) = (self.ours, self.theirs);
         let mut waiting: HashMap<(Side, Cow<'_, str>), VecDeque<usize>> = HashMap::new();
-        let mut bare: HashMap<(u32, u32, Side), VecDeque<usize>> = HashMap::new();
+        let mut bare = Bare::default();
         for (index, record) in theirs.records.iter().enumerate() {
             if matches!(record.body, Body::None) {
-                bare.entry((record.server, record.exchange, record.from)).or_default().push_back(index);
+                bare.add(index, record);
             } else {
                 waiting.entry((record.from, body(theirs, record))).or_default().push_back(index);
             }
@@ -184,10 +219,8 @@ impl Found<'_> {
             let known = self.exchanges.get(&(record.server, record.exchange)).copied();
             let server = self.servers.get(&record.server).copied().unwrap_or(0);
             let twin = match known {
-                Some(exchange) => {
-                    bare.get_mut(&(server, exchange, record.from)).and_then(VecDeque::pop_front)
-                }
-                None => self.alike(record, &mut bare),
+                Some(exchange) => bare.in_exchange((server, exchange, record.from)),
+                None => bare.alike(record),
             };
             match twin.and_then(|twin| Some((twin, theirs.records.get(twin)?))) {
                 Some((_, other)) => {
@@ -208,24 +241,6 @@ impl Found<'_> {
                 self.notes.at(what, index);
             }
         }
-    }
-
-    /// A record of theirs without a message that is like ours.
-    fn alike(&self, record: &Record, bare: &mut HashMap<(u32, u32, Side), VecDeque<usize>>) -> Option<usize> {
-        let facts = record.more.as_ref().and_then(|more| more.http.as_deref());
-        let mut found: Vec<(usize, (u32, u32, Side))> = bare
-            .iter()
-            .filter(|((.., from), _)| *from == record.from)
-            .filter_map(|(key, list)| list.front().map(|index| (*index, *key)))
-            .filter(|(index, _)| {
-                let other = self.theirs.records.get(*index).and_then(|other| other.more.as_ref());
-                other.and_then(|more| more.http.as_deref()) == facts
-            })
-            .collect();
-        found.sort_unstable_by_key(|(index, _)| *index);
-        let (index, key) = *found.first()?;
-        bare.get_mut(&key)?.pop_front();
-        Some(index)
     }
 
     fn pair(&mut self, index: usize, record: &Record, twin: usize, other: &Record) {

@@ -1,6 +1,7 @@
 //! Reading: every field with a default may be missing, `kind`, `method` and `msg_id` are ignored (the payload says
 //! it), and what the format does not say (connections, sessions) is worked out from the order of messages.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::{DERIVED, FORMAT, HEAD_FIELDS, KEPT, MESSAGE_FIELDS, OUR_HEAD, OUR_RECORD, RULE, aside};
@@ -44,8 +45,8 @@ struct File {
     appended: String,
     untimed: bool,
     places: Places,
-    /// The rules that a replay needs, see [`derive_rules`].
-    rules: Vec<String>,
+    /// The rules that a replay needs, see [`Rules::derive`].
+    rules: Rules,
     too_new: Option<String>,
 }
 
@@ -156,7 +157,7 @@ impl File {
             && record.more.as_ref().is_some_and(|more| !more.redacted.is_empty())
             && let Body::Payload(view) = &record.body
         {
-            derive_rules(view.whole.of(text), &mut self.rules);
+            self.rules.derive(view.whole.of(text));
         }
         self.untimed |= time.is_none();
         let appended = &self.appended;
@@ -191,8 +192,8 @@ impl File {
         let name = self.server.info.as_deref().and_then(server_name).unwrap_or_else(|| "server".to_owned());
         "mcp-cassette".clone_into(&mut self.head.recorder);
         self.head.servers = vec![(name, self.server)];
-        if !self.rules.is_empty() {
-            let rules: Vec<String> = self.rules.iter().map(|rule| string::encode(rule)).collect();
+        if !self.rules.list.is_empty() {
+            let rules: Vec<String> = self.rules.list.iter().map(|rule| string::encode(rule)).collect();
             self.head.redaction = Some(object([
                 ("rules".to_owned(), format!("[{}]", rules.join(","))),
                 (DERIVED.to_owned(), string::encode("mcp-cassette")),
@@ -210,22 +211,31 @@ impl File {
     }
 }
 
-/// The rules under which a live request equals this redacted one. The file names none of those that replace a value
-/// by its key, so they are read off the keys whose value is the literal they leave.
-fn derive_rules(payload: &str, rules: &mut Vec<String>) {
-    let Ok(tree) = Tree::of(payload) else { return };
-    for (index, node) in tree.iter().filter(|(_, node)| node.kind == Kind::String) {
-        if !string::is(node.span.of(payload), "REDACTED") {
-            continue;
-        }
-        let rule = match node.name.map(|name| string::decode(name.of(payload))) {
-            // A progress token is never compared.
-            Some(name) if name == "progressToken" || name.contains(['*', '?', '[', ']', '=']) => continue,
-            Some(name) => format!("key:{name}"),
-            None => format!("pointer:{}", tree.pointer(index)),
-        };
-        if !rules.contains(&rule) {
-            rules.push(rule);
+/// Redaction rules in the order in which they were first needed.
+#[derive(Default)]
+struct Rules {
+    list: Vec<String>,
+    known: HashSet<String>,
+}
+
+impl Rules {
+    /// Adds the rules under which a live request equals this redacted one. The file names none of those that replace a
+    /// value by its key, so they are read off the keys whose value is the literal they leave.
+    fn derive(&mut self, payload: &str) {
+        let Ok(tree) = Tree::of(payload) else { return };
+        for (index, node) in tree.iter().filter(|(_, node)| node.kind == Kind::String) {
+            if !string::is(node.span.of(payload), "REDACTED") {
+                continue;
+            }
+            let rule = match node.name.map(|name| string::decode(name.of(payload))) {
+                // A progress token is never compared.
+                Some(name) if name == "progressToken" || name.contains(['*', '?', '[', ']', '=']) => continue,
+                Some(name) => format!("key:{name}"),
+                None => format!("pointer:{}", tree.pointer(index)),
+            };
+            if self.known.insert(rule.clone()) {
+                self.list.push(rule);
+            }
         }
     }
 }
