@@ -18,12 +18,26 @@ pub(super) const BULLET: char = '\u{2022}';
 /// Digits of a keyed hash that are shown.
 const SHOWN: usize = 12;
 
+/// The year of our dates: one that no session speaks of, since a placeholder equals any live value.
+const YEAR: &str = "1800-";
+
+/// The zone of our times of day: RFC 3339 has it for "not known".
+const NO_ZONE: &str = "-00:00";
+
+/// How our durations begin: nobody else writes all the zeros.
+const NO_TIME: &str = "P0Y0M0DT0H0M";
+
+const URN: &str = "urn:uuid:";
+
+/// Schemes of URIs that have no `//`.
+const OPAQUE: [&str; 7] = ["urn:", "mailto:", "tel:", "data:", "tag:", "did:", "geo:"];
+
 /// Networks reserved for documentation (RFC 5737).
 const TEST_NETS: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
 
 /// Every form that [`Numbers`] and the strategies of packs write, as a regular expression: how a placeholder is told
 /// from the text around it.
-pub(super) const FORMS: &str = r"REDACTED(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?|redacted(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?@redacted\.invalid|https://redacted\.invalid/(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?)|00000000-0000-4000-8000-[0-9a-f]{12}|1970-01-01T[0-9]{2}:[0-9]{2}:[0-9]{2}Z|192\.0\.2\.[0-9]{1,3}|198\.51\.100\.[0-9]{1,3}|203\.0\.113\.[0-9]{1,3}|2001:db8:[0-9a-f:]*|<[A-Z][A-Z0-9_]*>_[0-9a-f]{12}|\x{2022}+.{0,4}";
+pub(super) const FORMS: &str = r"REDACTED(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?|redacted(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?@redacted\.invalid|https://redacted\.invalid/(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?)|(?:urn:uuid:)?00000000-0000-4000-8000-[0-9a-f]{12}|1970-01-01T[0-9]{2}:[0-9]{2}:[0-9]{2}Z|\b1800-(?:0[1-9]|1[0-2])-[0-2][0-9]\b|\b[0-2][0-9]:[0-5][0-9]:[0-5][0-9]-00:00\b|P0Y0M0DT0H0M[0-9]+S|192\.0\.2\.[0-9]{1,3}|198\.51\.100\.[0-9]{1,3}|203\.0\.113\.[0-9]{1,3}|2001:db8:[0-9a-f:]*|<[A-Z][A-Z0-9_]*>_[0-9a-f]{12}|\x{2022}+.{0,4}";
 
 /// Numbers the values that one process showed, in order of first appearance; with a salt each value has a keyed hash
 /// instead, the same in every recording.
@@ -119,7 +133,11 @@ enum Shape {
     V4,
     V6,
     Uuid,
+    Urn,
     Time,
+    Date,
+    Clock,
+    Duration,
     Uri,
 }
 
@@ -130,7 +148,11 @@ impl Shape {
             () if value.contains(':') && value.parse::<Ipv6Addr>().is_ok() => Self::V6,
             () if is_email(value) => Self::Email,
             () if is_uuid(value) => Self::Uuid,
+            () if value.strip_prefix(URN).is_some_and(is_uuid) => Self::Urn,
             () if is_time(value) => Self::Time,
+            () if has_shape(value, "0000-00-00") => Self::Date,
+            () if is_clock(value) => Self::Clock,
+            () if is_duration(value) => Self::Duration,
             () if is_uri(value) => Self::Uri,
             () => Self::Plain,
         }
@@ -148,13 +170,22 @@ impl Shape {
                 Some(digits) => format!("00000000-0000-4000-8000-{digits}"),
                 None => format!("00000000-0000-4000-8000-{segment:04x}{number:08x}"),
             },
-            Self::Time => {
-                let second = number % 86_400;
-                let (hour, minute) = (second / 3600, second / 60 % 60);
-                format!("1970-01-01T{hour:02}:{minute:02}:{:02}Z", second % 60)
+            Self::Urn => format!("{URN}{}", Self::Uuid.write(number, segment, label, digits)),
+            Self::Time => format!("1970-01-01T{}Z", clock(number)),
+            Self::Date => {
+                let day = number.saturating_sub(1) % (12 * 28);
+                format!("{YEAR}{:02}-{:02}", day / 28 + 1, day % 28 + 1)
             }
+            Self::Clock => format!("{}{NO_ZONE}", clock(number)),
+            Self::Duration => format!("{NO_TIME}{number}S"),
         }
     }
+}
+
+/// A second of the day.
+fn clock(number: usize) -> String {
+    let second = number % 86_400;
+    format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
 fn test_address(number: usize) -> String {
@@ -165,12 +196,11 @@ fn test_address(number: usize) -> String {
 
 fn is_email(value: &str) -> bool {
     let Some((local, domain)) = value.split_once('@') else { return false };
-    let plain = |text: &str| {
-        !text.is_empty()
-            && text.chars().all(|char| char.is_alphanumeric() || matches!(char, '.' | '_' | '%' | '+' | '-'))
+    let plain = |text: &str, more: &str| {
+        !text.is_empty() && text.chars().all(|char| char.is_alphanumeric() || more.contains(char))
     };
-    plain(local)
-        && plain(domain)
+    plain(local, "!#$%&'*+-/=?^_`{|}~.")
+        && plain(domain, ".-_%+")
         && !domain.starts_with('.')
         && domain.rsplit_once('.').is_some_and(|(host, top)| !host.is_empty() && top.len() >= 2)
 }
@@ -189,22 +219,53 @@ fn is_uuid(value: &str) -> bool {
     has_shape(value, "ffffffff-ffff-ffff-ffff-ffffffffffff")
 }
 
-/// RFC 3339, as JSON Schema's `date-time` wants it.
+/// A date and a time, as widely as checks of JSON Schema's `date-time` and its kin take them.
 fn is_time(value: &str) -> bool {
-    let (Some(front), Some(rest)) = (value.get(..19), value.get(19..)) else { return false };
+    let (Some(date), Some(rest)) = (value.get(..10), value.get(10..)) else { return false };
+    has_shape(date, "0000-00-00") && rest.strip_prefix(['T', 't', ' ']).is_some_and(is_clock)
+}
+
+/// A time of day, with a zone or without.
+fn is_clock(value: &str) -> bool {
+    let (Some(front), Some(rest)) = (value.get(..8), value.get(8..)) else { return false };
     let zone = match rest.strip_prefix('.') {
         Some(fraction) => fraction.trim_start_matches(|char: char| char.is_ascii_digit()),
         None => rest,
     };
-    has_shape(front, "0000-00-00T00:00:00")
-        && (zone == "Z" || has_shape(zone, "+00:00") || has_shape(zone, "-00:00"))
+    let is_offset = |offset: &str| ["00:00", "0000", "00"].iter().any(|shape| has_shape(offset, shape));
+    has_shape(front, "00:00:00")
+        && (matches!(zone, "" | "Z" | "z") || zone.strip_prefix(['+', '-']).is_some_and(is_offset))
+}
+
+/// ISO 8601, such as `P1DT2H`.
+fn is_duration(value: &str) -> bool {
+    let Some(rest) = value.strip_prefix('P') else { return false };
+    let (days, time) = rest.split_once('T').map_or((rest, None), |(days, time)| (days, Some(time)));
+    let counts = |text: &str, units: &str| {
+        let mut left = units;
+        let mut parts = text.split_inclusive(|char: char| char.is_ascii_alphabetic());
+        parts.all(|part| {
+            let number = part.trim_end_matches(|char: char| char.is_ascii_alphabetic());
+            let unit = part.get(number.len()..).unwrap_or("");
+            let known = (unit.len() == 1).then(|| left.split_once(unit)).flatten();
+            left = known.map_or("", |(_, rest)| rest);
+            known.is_some() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    !rest.is_empty()
+        && counts(days, "YMWD")
+        && time.is_none_or(|time| !time.is_empty() && counts(time, "HMS"))
 }
 
 fn is_uri(value: &str) -> bool {
-    value.split_once("://").is_some_and(|(scheme, rest)| {
+    let is_scheme = |scheme: &str| {
         scheme.starts_with(|char: char| char.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
-            && !rest.is_empty()
+    };
+    let opaque = OPAQUE.iter().find_map(|scheme| value.strip_prefix(scheme));
+    let named = value.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).map(|(_, rest)| rest);
+    named.or(opaque).is_some_and(|rest| {
+        !rest.is_empty()
             && rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
     })
 }
@@ -226,9 +287,23 @@ pub fn is_placeholder(value: &str) -> bool {
     if let Some(label) = labelled {
         return label.is_empty() || label.strip_prefix('-').is_some_and(is_label);
     }
+    let days = value.strip_prefix(YEAR);
+    if days.is_some_and(|days| has_shape(days, "00-00")) {
+        return true;
+    }
+    if value.strip_suffix(NO_ZONE).is_some_and(|front| has_shape(front, "00:00:00")) {
+        return true;
+    }
+    let value = value.strip_prefix(URN).unwrap_or(value);
     match value.as_bytes().first() {
         Some(b'0') => is_uuid(value) && value.starts_with("00000000-0000-4000-8000-"),
-        Some(b'1') if value.starts_with("1970-01-01T") => is_time(value) && value.len() == 20,
+        Some(b'1') if value.starts_with("1970-01-01T") => {
+            is_time(value) && value.ends_with('Z') && value.len() == 20
+        }
+        Some(b'P') => value
+            .strip_prefix(NO_TIME)
+            .and_then(|rest| rest.strip_suffix('S'))
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())),
         Some(b'1' | b'2') => value.parse::<IpAddr>().is_ok_and(is_documentation),
         Some(b'h') => value.strip_prefix("https://redacted.invalid/").is_some_and(is_label),
         Some(b'<') => {
@@ -260,6 +335,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_others_write_is_no_placeholder_in_a_text() {
+        let forms = regex::Regex::new(FORMS).unwrap();
+        for text in ["2026-01-01T00:12:13-00:00", "1800-01-01T00:00:00Z", "PT30S, P0DT0H0M30S", "21800-01-01"]
+        {
+            assert!(!forms.is_match(text), "{text}");
+        }
+    }
+
+    #[test]
     fn placeholders_keep_the_shape() {
         let mut numbers = Numbers::new(1);
         for (value, expected) in [
@@ -275,6 +359,25 @@ mod tests {
             ("2026-11-29T20:33:00.123Z", "1970-01-01T00:00:08Z"),
             ("2026-11-29T20:33:00+01:00", "1970-01-01T00:00:09Z"),
             ("not a uri://x y", "REDACTED-10"),
+            ("2026-11-29t20:33:00+0530", "1970-01-01T00:00:11Z"),
+            ("2026-11-29 20:33:00", "1970-01-01T00:00:12Z"),
+            ("2026-11-29", "1800-01-13"),
+            ("20:33:00.5+02:00", "00:00:14-00:00"),
+            ("20:33:00", "00:00:15-00:00"),
+            ("P1DT2H", "P0Y0M0DT0H0M16S"),
+            ("PT0S", "P0Y0M0DT0H0M17S"),
+            ("PASS", "REDACTED-18"),
+            ("P1H", "REDACTED-19"),
+            ("P1DT", "REDACTED-20"),
+            ("P", "REDACTED-21"),
+            (
+                "urn:uuid:6f9619ff-8b86-d011-b42d-00cf4fc964ff",
+                "urn:uuid:00000000-0000-4000-8000-000000000016",
+            ),
+            ("urn:example:vault", "https://redacted.invalid/23"),
+            ("user:password", "REDACTED-24"),
+            ("o'dan/ops=1@initech.io", "redacted-25@redacted.invalid"),
+            ("2026-11-29T20:33", "REDACTED-26"),
         ] {
             assert_eq!(numbers.placeholder(value), expected, "{value}");
             assert!(is_placeholder(expected), "{expected}");
@@ -300,6 +403,13 @@ mod tests {
             "00000000-0000-4000-9000-000000000001",
             "<EMAIL>_xyz",
             "https://redacted.invalid/x",
+            "1800-1-1",
+            "00:00:01",
+            "00:00:01Z",
+            "PT1S",
+            "P0Y0M0DT0H0MS",
+            "urn:uuid:",
+            "1970-01-01T00:00:01",
         ] {
             assert!(!is_placeholder(value), "{value}");
         }
@@ -318,6 +428,10 @@ mod tests {
                 "http://h/x",
                 "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
                 "2026-11-29T20:33:00Z",
+                "2026-11-29",
+                "20:33:00Z",
+                "PT2H",
+                "urn:uuid:6f9619ff-8b86-d011-b42d-00cf4fc964ff",
             ] {
                 let placeholder = numbers.placeholder(value);
                 assert!(forms.is_match(&placeholder) && is_placeholder(&placeholder), "{placeholder}");

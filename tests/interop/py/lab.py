@@ -80,6 +80,9 @@ async def call(peer, name, arguments):
         if args["how"] == "rpc":
             raise Refused(-32050, "refused on purpose", {"why": ["lab", 1]})
         return text("failed on purpose", isError=True)
+    if name == "account":
+        value = {**LAB["account"], "owner": 7} if args.get("broken") else LAB["account"]
+        return text(json.dumps(value), structuredContent=value)
     if name == "big":
         return text(("0123456789abcde\n" * (args["bytes"] // 16 + 1))[: args["bytes"]])
     if name == "odd":

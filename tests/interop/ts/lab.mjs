@@ -78,6 +78,10 @@ export async function call(peer, name, args = {}) {
         case 'fail':
             if (args.how === 'rpc') throw new Refused(-32050, 'refused on purpose', { why: ['lab', 1] });
             return text('failed on purpose', { isError: true });
+        case 'account': {
+            const structuredContent = args.broken ? { ...LAB.account, owner: 'nobody' } : LAB.account;
+            return text(JSON.stringify(structuredContent), { structuredContent });
+        }
         case 'big': return text('0123456789abcde\n'.repeat(args.bytes / 16 + 1).slice(0, args.bytes));
         case 'odd': return text(LAB.odd);
         case 'lone': return text('half \ud83d here, \udc1f there');
