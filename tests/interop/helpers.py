@@ -119,7 +119,7 @@ def add(lab):
     # is a cassette already, the exit status of each, and how often the server is started by both together.
     TABLE = [
         ("once", False, 0, 3), ("once", True, 0, 0), ("none", False, 1, 0), ("none", True, 0, 0), ("all", False, 0, 6),
-        ("all", True, 0, 6),
+        ("all", True, 0, 6), ("new_episodes", False, 0, 3), ("new_episodes", True, 0, 0),
     ]
 
     def two_processes(c, runner, files, command, ready):
