@@ -54,6 +54,10 @@ fn what_makes_no_sense_is_refused_before_anything_is_served() {
              (message 7); an \"nth\" keeps them apart",
         ),
         (
+            vec![fault(r#"{"arguments":{"/x~2":1}}"#, TIMEOUT)],
+            "f.json: line 2, /faults/0/target/arguments/~1x~02: in a JSON pointer ~ is written ~0, and / inside a name ~1",
+        ),
+        (
             vec![fault(r#"{"server":"other"}"#, TIMEOUT)],
             "f.json: line 2, /faults/0: is for server \"other\"; the cassette has demo",
         ),
@@ -77,6 +81,21 @@ fn what_makes_no_sense_is_refused_before_anything_is_served() {
     sandbox.file("f.json", b"\xff");
     refused(&sandbox, &with, "f.json: is not UTF-8; expected a JSON file of faults");
     refused(&sandbox, &["--require-faults"], "--require-faults needs --faults FILE");
+}
+
+#[test]
+fn thousands_of_faults_are_ready_at_once() {
+    let sandbox = Sandbox::new();
+    let noise = |n: usize| match n % 2 {
+        0 => fault(r#"{"name":"b"}"#, "\"type\":\"stderr_noise\""),
+        _ => fault(&format!("{{\"name\":\"a\",\"nth\":{n}}}"), "\"type\":\"stderr_noise\""),
+    };
+    sandbox.faults(&(0..60_000).map(noise).collect::<Vec<_>>());
+    let mut client = sandbox.play(&records(), &["-q", "--faults", "f.json"]);
+    let answers = client.converse(&[&call("1", "a", r#"{"q":1}"#), &call("2", "b", "{}")]);
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    let said = client.close(0).stderr;
+    assert_eq!(said.matches("mcpreel injected noise\n").count(), 30_001);
 }
 
 #[test]
@@ -431,6 +450,9 @@ fn the_schema_takes_what_is_read_and_nothing_else() {
         "{}",
         "{\"\":1}",
         "{\"/a\":1}",
+        "{\"/a~1b/~0\":1}",
+        "{\"/x~2\":1}",
+        "{\"/~\":1}",
         "{\"a\":1}",
         "{\"a b\":\"x\"}",
         "{\"a\":\"x\"}",

@@ -195,9 +195,15 @@ fn r047_a_path_that_is_declared_volatile_does_not_matter() {
 fn a_pointer_that_is_none_is_wrong_usage() {
     let sandbox = Sandbox::new();
     sandbox.tape_with("", &answered("1", "t", "{}", "x"));
-    for option in
-        ["--ignore=arguments", "--ignore-value=(", "--ordering=random", "--repeat=x", "--match-inputs=no"]
-    {
+    for option in [
+        "--ignore=arguments",
+        "--ignore=",
+        "--ignore=/x~2",
+        "--ignore-value=(",
+        "--ordering=random",
+        "--repeat=x",
+        "--match-inputs=no",
+    ] {
         let run = sandbox.mcpreel(["serve", "c.json", option]).run().expect(2);
         assert_eq!(run.stdout(), "", "{option}");
         assert!(run.stderr().starts_with("mcpreel: "), "{option}: {}", run.stderr());

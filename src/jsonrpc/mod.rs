@@ -5,6 +5,7 @@
 pub mod canonical;
 pub mod edit;
 pub mod message;
+pub mod pointer;
 pub mod pretty;
 pub mod scan;
 pub mod string;

@@ -508,14 +508,10 @@ fn segments(pointer: &str) -> std::result::Result<Vec<Option<String>>, String> {
                     `result` or `error/data`"
             .into());
     }
-    let Some(rest) = pointer.strip_prefix('/') else { return Err("a JSON pointer begins with `/`".into()) };
-    rest.split('/')
-        .map(|segment| match segment {
-            "*" => Ok(None),
-            _ if segment.replace("~0", "").replace("~1", "").contains('~') => {
-                Err("in a JSON pointer `~` is written `~0` and `/` inside a name `~1`".to_owned())
-            }
-            _ => Ok(Some(segment.replace("~1", "/").replace("~0", "~"))),
-        })
-        .collect()
+    if pointer.is_empty() {
+        return Err("a JSON pointer begins with /".to_owned());
+    }
+    // A star is written in one way only.
+    let segments = crate::jsonrpc::pointer::segments(pointer)?;
+    Ok(segments.into_iter().map(|segment| (segment != "*").then_some(segment)).collect())
 }

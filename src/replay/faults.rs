@@ -8,6 +8,8 @@ pub mod target;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use super::tape::Tape;
 use crate::error::Result;
 use crate::jsonrpc::message::member;
@@ -111,6 +113,12 @@ impl Kind {
 
     fn holds_back(&self) -> bool {
         matches!(self, Self::Timeout | Self::Late | Self::Reorder { .. })
+    }
+
+    /// Whether a request can have it whatever else it has. Of all others a request can have no more than a few, so that
+    /// holding each fault against those before it takes no longer where there are many.
+    fn is_beside_others(&self) -> bool {
+        matches!(self, Self::StderrNoise { .. })
     }
 
     /// Whether one request cannot have both.
@@ -230,6 +238,8 @@ pub struct Faults {
     /// Per fault, how many requests it was for.
     seen: Vec<u64>,
     rows: Vec<Row>,
+    /// Each fault with the message indexes that are in its row.
+    hit: HashSet<(usize, u32)>,
 }
 
 impl Faults {
@@ -244,7 +254,7 @@ impl Faults {
             exchanges: Vec::new(),
         };
         let rows = overlay.faults.iter().enumerate().map(row).collect();
-        Self { seen: vec![0; overlay.faults.len()], rows, overlay }
+        Self { seen: vec![0; overlay.faults.len()], rows, hit: HashSet::new(), overlay }
     }
 
     /// That faults name servers that there are.
@@ -326,7 +336,9 @@ impl Faults {
                     );
                     return Err(self.overlay.wrong(index, what));
                 }
-                before.push(index);
+                if !fault.kind.is_beside_others() {
+                    before.push(index);
+                }
                 self.fired(index, item.record);
             }
         }
@@ -363,7 +375,9 @@ impl Faults {
                     .push(format!("fault {index} ({kind}) contradicts fault {other}, which goes before it"));
                 continue;
             }
-            taken.push(index);
+            if !fault.kind.is_beside_others() {
+                taken.push(index);
+            }
             match &fault.kind {
                 Kind::Delay { micros } => hit.delay = Some((index, *micros)),
                 Kind::Drip { bytes_per_second } => hit.drip = Some((index, *bytes_per_second)),
@@ -382,7 +396,7 @@ impl Faults {
     pub(super) fn fired(&mut self, index: usize, message: u32) {
         if let Some(row) = self.rows.get_mut(index) {
             row.fired += 1;
-            if !row.exchanges.contains(&message) {
+            if self.hit.insert((index, message)) {
                 row.exchanges.push(message);
             }
         }

@@ -138,10 +138,15 @@ fn depth(tree: &Tree<'_>, index: usize, enough: usize) -> usize {
 }
 
 fn parse_pointer(pointer: &str) -> Result<Vec<String>> {
-    if !pointer.starts_with('/') {
-        return Err(Error::Usage(format!(
-            "--ignore {pointer}: expected a JSON pointer into the request, such as /params/arguments/timestamp"
-        )));
+    let wrong = |why: &str| {
+        Error::Usage(format!(
+            "--ignore {pointer}: {why}; expected is one into the request, such as /params/arguments/timestamp"
+        ))
+    };
+    // What it is compared with is encoded too.
+    let segments = crate::jsonrpc::pointer::segments(pointer).map_err(wrong)?;
+    if segments.is_empty() {
+        return Err(wrong("the empty JSON pointer is all of a message"));
     }
     Ok(pointer.split('/').skip(1).map(str::to_owned).collect())
 }

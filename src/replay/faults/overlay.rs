@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::target::{Glob, Nth, Target, segments, word};
+use super::target::{Glob, Nth, Target, word};
 use super::{Fault, Kind, Strategy};
 use crate::error::{Error, Result};
 use crate::http::headers::is_sound;
 use crate::jsonrpc::tree::{Kind as Node, Tree};
-use crate::jsonrpc::{canonical, pretty};
+use crate::jsonrpc::{canonical, pointer, pretty};
 
 /// The faults of one file.
 #[derive(Clone, Debug)]
@@ -48,11 +48,11 @@ impl Overlay {
         let tree = Tree::of(text).map_err(|error| {
             Error::input(
                 path,
-                format!("line {}", line(text, error.at)),
+                format!("line {}", Ends::of(text).line(error.at)),
                 format!("not JSON: expected {}", error.expected),
             )
         })?;
-        let reader = Reader { path, tree: &tree };
+        let reader = Reader { path, tree: &tree, ends: Ends::of(text) };
         let [faults, _schema] = reader.members(0, "an overlay", ["faults", "$schema"])?;
         let Some(faults) = faults else {
             return Err(reader.fail(0, "has no \"faults\"; an overlay is {\"faults\": [...]}"));
@@ -72,19 +72,29 @@ impl Overlay {
     }
 }
 
-fn line(text: &str, at: usize) -> usize {
-    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+/// Where the lines of a text end. Each fault asks for its line, so they are counted once.
+struct Ends(Vec<usize>);
+
+impl Ends {
+    fn of(text: &str) -> Self {
+        Self(memchr::memchr_iter(b'\n', text.as_bytes()).collect())
+    }
+
+    fn line(&self, at: usize) -> usize {
+        self.0.partition_point(|end| *end < at) + 1
+    }
 }
 
 struct Reader<'t> {
     path: &'t Path,
     tree: &'t Tree<'t>,
+    ends: Ends,
 }
 
 impl Reader<'_> {
     fn fail(&self, node: usize, what: impl Into<String>) -> Error {
         let start = self.tree.node(node).map_or(0, |node| node.span.start);
-        let (line, pointer) = (line(self.tree.text, start), self.tree.pointer(node));
+        let (line, pointer) = (self.ends.line(start), self.tree.pointer(node));
         let shown = |char: char| match char.is_control() {
             true => char.escape_default().to_string(),
             false => char.to_string(),
@@ -197,7 +207,7 @@ impl Reader<'_> {
         Ok(Fault {
             kind,
             target: self.target(target)?,
-            line: line(self.tree.text, start),
+            line: self.ends.line(start),
             shown: pretty::packed(self.text(target)),
         })
     }
@@ -314,7 +324,7 @@ impl Reader<'_> {
         let pair = |child: usize| {
             let name = self.tree.node(child).and_then(|child| child.name);
             let name = name.map(|name| word(name.of(self.tree.text))).unwrap_or_default();
-            let path = segments(&name).map_err(|why| self.fail(child, why))?;
+            let path = pointer::segments(&name).map_err(|why| self.fail(child, why))?;
             Ok((path, canonical::of(self.text(child)).unwrap_or_default()))
         };
         self.tree.children(node).map(pair).collect()

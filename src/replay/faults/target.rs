@@ -130,19 +130,6 @@ fn draw(seed: u64, n: u64) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// The segments of a JSON pointer (RFC 6901).
-///
-/// # Errors
-///
-/// When it neither is empty nor begins with a slash.
-pub fn segments(pointer: &str) -> Result<Vec<String>, &'static str> {
-    match pointer.strip_prefix('/') {
-        Some(rest) => Ok(rest.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect()),
-        None if pointer.is_empty() => Ok(Vec::new()),
-        None => Err("a JSON pointer begins with /"),
-    }
-}
-
 /// A string value of a JSON text, decoded.
 pub(super) fn word(literal: &str) -> String {
     string::decode(literal).into_owned()
@@ -151,6 +138,7 @@ pub(super) fn word(literal: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jsonrpc::pointer::segments;
 
     #[test]
     fn chances_come_from_the_seed_alone_and_keep_their_share() {
@@ -181,6 +169,5 @@ mod tests {
         assert_eq!(found("/a~1b/1/c"), canonical::of("1.5"));
         assert_eq!(found("/a~1b/2"), None);
         assert_eq!(found("").as_deref(), canonical::of(text).as_deref());
-        assert!(segments("a").is_err());
     }
 }
