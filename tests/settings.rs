@@ -1,6 +1,7 @@
 //! `mcpreel.toml`: options that hold below its folder.
 
 use crate::support::recording::DEMO;
+use crate::support::replay::handshake;
 use crate::support::{MCPREEL, Sandbox, initialize};
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi","pin":"12"}}}"#;
@@ -71,11 +72,14 @@ fn mistakes_are_told_before_anything_starts() {
     let sandbox = Sandbox::new();
     for (text, expected) in [
         ("[match]\norder = \"any\"\n", "line 2: unknown key \"order\" in [match]; known are ordering,"),
-        ("mode = \"never\"\n", "unknown mode never (mcpreel.toml)"),
+        (
+            "mode = \"never\"\n",
+            "mcpreel.toml: line 1: unknown mode never; valid are: once, none, all, new_episodes",
+        ),
         ("[match]\nordering = [\"any\", \"strict\"]\n", "line 2: ordering takes one value"),
         ("[match]\nstrict = \"yes\"\n", "line 2: strict is true or false"),
         ("[match\n", "line 1: "),
-        ("[redact]\nredact = [\"/id\"]\n", "--redact /id: this value routes the message"),
+        ("[redact]\nredact = [\"/id\"]\n", "mcpreel.toml: line 2: redact /id: this value routes the message"),
     ] {
         sandbox.file("mcpreel.toml", text);
         let said = said(&sandbox, &with(&["-q"]), 2);
@@ -85,6 +89,74 @@ fn mistakes_are_told_before_anything_starts() {
     let missing =
         said(&sandbox, &["use", "--config-file", "none.toml", "--cassette", "c.json", "--", MCPREEL], 2);
     assert!(missing.contains("cannot read the configuration none.toml"), "{missing}");
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_told_with_its_file_and_line() {
+    let sandbox = Sandbox::new();
+    sandbox.tape_with("", &handshake());
+    let file = sandbox.path.join("mcpreel.toml");
+    let of = |name: &str| sandbox.path.join(name).display().to_string();
+    let in_match = |setting: &str| format!("[match]\n{setting}\n");
+    let in_redact = |setting: &str| format!("[redact]\n{setting}\n");
+    let in_serve = |setting: &str| format!("[serve]\n{setting}\n");
+    let (using, record, serve) =
+        (with(&["-q"]), vec!["record", "--cassette", "x.json", "--", MCPREEL], vec!["serve", "../../c.json"]);
+    let web = [&serve[..], &["--listen", "127.0.0.1:0"]].concat();
+    for (arguments, text, expected) in [
+        (&using, "\nclaim_wait = -1\n".to_owned(), "line 2: claim_wait \"-1\": expected a number of seconds from 0".to_owned()),
+        (&using, "mode = \"never\"\n".to_owned(), "line 1: unknown mode never; valid are: once, none, all, new_episodes".to_owned()),
+        (&using, in_redact("redact = [\n  \"*pin*\",\n  \"/id=0\",\n]"), "line 4: redact /id: this value routes the message and has to stay; name a value below `arguments`, `result` or `error/data`".to_owned()),
+        (&serve, in_match("ordering = \"x\""), "line 2: ordering \"x\": \"x\" is not one of per-key, strict, any".to_owned()),
+        (&serve, in_match("ignore = [\"/params/arguments/x\",\n \"/x~2\"]"), "line 3: ignore /x~2: in a JSON pointer ~ is written ~0, and / inside a name ~1; expected is one into the request, such as /params/arguments/timestamp".to_owned()),
+        (&serve, in_match("ignore_value = \"(\""), "line 2: ignore_value (: not a regular expression: error: unclosed group".to_owned()),
+        (&serve, in_match("match_inputs = \"x\""), "line 2: match_inputs \"x\": \"x\" is not one of action, exact, keys".to_owned()),
+        (&serve, in_match("repeat = \"x\""), "line 2: repeat \"x\": \"x\" is not one of last, cycle, never".to_owned()),
+        (&serve, in_match("answer_timeout = \"x\""), "line 2: answer_timeout \"x\": expected a number of seconds from 0".to_owned()),
+        (&serve, in_match("pace = \"x\""), "line 2: pace \"x\": \"x\" is not one of instant, recorded".to_owned()),
+        (&serve, in_match("pace_scale = \"x\""), "line 2: pace_scale \"x\": expected a number from 0".to_owned()),
+        (&serve, in_match("pace_cap_ms = -1"), "line 2: pace_cap_ms \"-1\": expected a whole number".to_owned()),
+        (&serve, in_match("faults = \"no.json\""), format!("line 2: faults: {}: cannot be read: no such file or directory", of("no.json"))),
+        (&record, in_redact("redact = \"/x~2\""), "line 2: redact /x~2: in a JSON pointer ~ is written ~0, and / inside a name ~1".to_owned()),
+        (&record, in_redact("redact_salt_env = \"NO_SUCH_SALT\""), "line 2: redact_salt_env: NO_SUCH_SALT is not set".to_owned()),
+        (&record, in_redact("pii_pack = \"no.toml\""), format!("line 2: pii_pack: cannot read the redaction pack {}: no such file or directory", of("no.toml"))),
+        (&record, in_redact("secret_env = [\"NO_SUCH_SECRET\"]"), "line 2: secret_env NO_SUCH_SECRET: is not set; a secret that is not known cannot be looked for".to_owned()),
+        (&record, in_redact("secret_file = \"no.txt\""), format!("line 2: secret_file: cannot read the secrets in {}: no such file or directory", of("no.txt"))),
+        (&serve, in_serve("listen = \"x\""), "line 2: listen x: expected ADDRESS:PORT, such as 127.0.0.1:8000 (port 0: any)".to_owned()),
+        (&web, in_serve("max_body = \"x\""), "line 2: max_body \"x\": expected a whole number".to_owned()),
+        (&web, in_serve("allow_host = [\"a\",\n\"a b\"]"), "line 3: allow_host a b: expected a name or name:port".to_owned()),
+        (&web, in_serve("allow_origin = \"x\""), "line 2: allow_origin x: expected scheme://host or scheme://host:port".to_owned()),
+        (&web, in_serve("sse = \"x\""), "line 2: sse \"x\": \"x\" is not one of plain, faithful".to_owned()),
+        (&serve, in_serve("report = \"no/r.jsonl\""), format!("line 2: report: cannot write the report {}: no such file or directory", of("no/r.jsonl"))),
+    ] {
+        sandbox.file("mcpreel.toml", &text);
+        assert_eq!(said(&sandbox, arguments, 2), format!("mcpreel: {}: {expected}\n", file.display()), "{text}");
+    }
+    // What was typed is told as such, whatever the file says.
+    sandbox.file("mcpreel.toml", "[match]\nignore = [\"/a\"]\nrepeat = \"x\"\n");
+    let typed = said(&sandbox, &[&serve[..], &["--repeat", "last", "--ignore", "/a~"]].concat(), 2);
+    assert!(typed.starts_with("mcpreel: --ignore /a~: in a JSON pointer"), "{typed}");
+}
+
+#[test]
+fn a_named_configuration_may_be_a_pipe_and_ends() {
+    let sandbox = Sandbox::new();
+    sandbox.tape_with("", &handshake());
+    let long = sandbox.file("long.toml", "#".repeat((1 << 20) + 1));
+    for (named, expected) in [
+        ("/dev/zero", "mcpreel: /dev/zero: is larger than 1 MiB, which no configuration is\n".to_owned()),
+        (
+            long.to_str().unwrap(),
+            format!("mcpreel: {}: is larger than 1 MiB, which no configuration is\n", long.display()),
+        ),
+    ] {
+        assert_eq!(said(&sandbox, &["serve", "../../c.json", "--config-file", named], 2), expected);
+    }
+    let run = sandbox.mcpreel(["serve", "c.json", "--config-file", "/dev/stdin"]);
+    assert_eq!(
+        run.input("[match]\nrepeat = 1\n").run().expect(2).stderr(),
+        "mcpreel: /dev/stdin: line 2: repeat \"1\": \"1\" is not one of last, cycle, never\n"
+    );
 }
 
 #[test]

@@ -90,7 +90,12 @@ pub fn parse<T: FromArgs + ArgsInfo>(program: &Program<'_>, raw: Vec<OsString>) 
         Ok(top) => Parsed::Run(top, split.command, split.settings),
         Err(EarlyExit { output, status: Ok(()) }) => Parsed::Print { text: output, code: exit::OK },
         Err(EarlyExit { output, .. }) => {
-            stopped::<T>(program, &info, Stop::Usage(reworded(&output), split.path))
+            let what = reworded(&output);
+            let stop = match split.settings.place_text(&what) {
+                Some(error) => Stop::Configuration(error.to_string()),
+                None => Stop::Usage(what, split.path),
+            };
+            stopped::<T>(program, &info, stop)
         }
     }
 }
@@ -151,6 +156,14 @@ fn reworded(output: &str) -> String {
         let Some(rest) = line.strip_prefix(&format!("Error parsing {kind} '")) else { continue };
         let Some((name, rest)) = rest.split_once("' with value '") else { continue };
         let Some((value, why)) = rest.split_once("': ") else { continue };
+        // The standard library's words say what it did.
+        let why = match why {
+            "invalid digit found in string" | "cannot parse integer from empty string" => {
+                "expected a whole number"
+            }
+            "number too large to fit in target type" => "is too large",
+            why => why,
+        };
         return format!("{name} {value:?}: {why}");
     }
     line
@@ -472,9 +485,9 @@ impl<'a> Walk<'a> {
         }
         let named = self.front.iter().position(|word| word.trim_start_matches('-') == CONFIG);
         let named = named.and_then(|at| self.front.get(at + 1)).map(String::as_str);
-        let settings =
+        let mut settings =
             (self.program.settings)(named).map_err(|error| Stop::Configuration(error.to_string()))?;
-        let mut added = Vec::new();
+        let (mut added, mut used) = (Vec::new(), Vec::new());
         for setting in settings.list.iter().filter(|setting| setting.commands.contains(&command.as_str())) {
             // What the command has no option for is meant for others, and a mode has a rank of its own.
             let Some(flag) = self.find(|flag| bare(flag) == setting.option && setting.option != "mode")
@@ -504,10 +517,12 @@ impl<'a> Walk<'a> {
                     added.push(name);
                 } else {
                     added.extend(setting.values.iter().flat_map(|value| [name.clone(), value.clone()]));
+                    used.extend(setting.used(self.given.contains(&flag.long)));
                 }
             }
         }
         self.front.append(&mut added);
+        settings.used = used;
         Ok(settings)
     }
 

@@ -89,6 +89,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let code = match args::parse::<Top>(&program, arguments) {
         args::Parsed::Run(top, wrapped, settings) => start(top.command, wrapped, &settings, &own)
             .unwrap_or_else(|error| {
+                let error = settings.place(error);
                 say(&error.to_string());
                 error.code()
             }),
@@ -117,8 +118,8 @@ fn start(
     own: &[OsString],
 ) -> Result<u8> {
     match command {
-        Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), settings.mode(), own),
-        Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default(), settings.mode()),
+        Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), settings.mode()?, own),
+        Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default(), settings.mode()?),
         Command::Record(command) => record::run(&command, &wrapped.unwrap_or_default(), own),
         Command::Serve(command) => serve::run(&command, wrapped.as_deref(), own),
         Command::Inspect(command) => {
@@ -133,7 +134,7 @@ fn start(
         Command::Recover(command) => recover::run(&command),
         Command::Redact(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
         Command::Report(command) => command.run(&mut std::io::stdout().lock()),
-        Command::Begin(command) => begin::run(&command, settings.mode()),
+        Command::Begin(command) => begin::run(&command, settings.mode()?),
         Command::End(command) => end::run(&command),
         Command::Init(command) => init::run(&command),
         Command::Demo(command) => demo::run(&command),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::door::Mode;
 use crate::error::{Error, Result};
 
 const FILE: &str = "mcpreel.toml";
@@ -78,6 +79,21 @@ pub struct Settings {
     pub path: Option<PathBuf>,
     /// In the order of the file.
     pub list: Vec<Setting>,
+    /// The values that were added to what was typed.
+    pub used: Vec<Used>,
+}
+
+/// A value of an option that comes from the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Used {
+    /// The option's name on the command line, without dashes.
+    pub option: String,
+    /// The value.
+    pub value: String,
+    /// Where it stands.
+    pub line: usize,
+    /// The option has no other value.
+    pub alone: bool,
 }
 
 /// One option.
@@ -87,10 +103,25 @@ pub struct Setting {
     pub option: String,
     /// Its values; none for a switch that is on.
     pub values: Vec<String>,
+    /// The line of each value.
+    pub lines: Vec<usize>,
     /// The commands that it is for.
     pub commands: &'static [&'static str],
     /// Where it stands.
     pub line: usize,
+}
+
+impl Setting {
+    /// Its values, each with its place; `typed`: there are others.
+    pub fn used(&self, typed: bool) -> impl Iterator<Item = Used> + '_ {
+        let used = move |(value, line): (&String, &usize)| Used {
+            option: self.option.clone(),
+            value: value.clone(),
+            line: *line,
+            alone: !typed && self.values.len() == 1,
+        };
+        self.values.iter().zip(&self.lines).map(used)
+    }
 }
 
 impl Settings {
@@ -102,7 +133,7 @@ impl Settings {
     /// [`Error::Io`] for a named file that cannot be read.
     pub fn find(option: Option<&str>, folder: &Path) -> Result<Self> {
         if let Some(path) = option.map(Path::new) {
-            let text = std::fs::read_to_string(path).map_err(Error::io("read the configuration", path))?;
+            let text = read_named(path)?;
             let is_pyproject = path.file_name().is_some_and(|name| name == PYPROJECT);
             return Self::parse(path, &text, is_pyproject);
         }
@@ -133,10 +164,69 @@ impl Settings {
     }
 
     /// What the file says about the mode.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] when there is no such mode.
+    pub fn mode(&self) -> Result<Option<&str>> {
+        let Some(setting) = self.list.iter().find(|setting| setting.option == "mode") else {
+            return Ok(None);
+        };
+        let mode = setting.values.first().map_or("", |mode| mode.trim());
+        if Mode::EVERY.iter().any(|known| known.name() == mode) {
+            return Ok(Some(mode));
+        }
+        let file = self.path.as_deref().unwrap_or(Path::new(""));
+        let valid = Mode::EVERY.map(Mode::name).join(", ");
+        Err(Error::input(
+            file,
+            format!("line {}", setting.line),
+            format!("unknown mode {mode}; valid are: {valid}"),
+        ))
+    }
+
+    /// An error with its place in the file where it is about a value from there. Such an error begins with the option and
+    /// its value, or is about the file that the value names.
     #[must_use]
-    pub fn mode(&self) -> Option<&str> {
-        let mode = self.list.iter().find(|setting| setting.option == "mode")?;
-        mode.values.first().map(String::as_str)
+    pub fn place(&self, error: Error) -> Error {
+        let placed = match &error {
+            Error::Usage(text) => self.place_text(text),
+            Error::Io { path, .. } => self.of_file(path, &error),
+            Error::Input { path, place, .. } if place.is_empty() => self.of_file(path, &error),
+            _ => None,
+        };
+        placed.unwrap_or(error)
+    }
+
+    /// What was said about the value of an option, with its place where it is from the file.
+    #[must_use]
+    pub fn place_text(&self, text: &str) -> Option<Error> {
+        let about = |used: &Used| {
+            let rest = text.strip_prefix("--")?.strip_prefix(&used.option)?;
+            rest.starts_with([' ', ':']).then_some(rest)
+        };
+        let named = |used: &&Used| {
+            let Some(rest) = about(used).and_then(|rest| rest.strip_prefix(' ')) else { return false };
+            let rest = rest.trim_start_matches('"');
+            let all = rest.strip_prefix(&used.value).is_some_and(|after| after.starts_with([':', '"']));
+            // Of KEY=TEXT only the key is told.
+            let left = rest.split_once(": ").and_then(|(told, _)| used.value.strip_prefix(told));
+            all || left.is_some_and(|left| left.starts_with('='))
+        };
+        let only = |used: &&Used| used.alone && about(used).is_some();
+        let used = self.used.iter().find(named).or_else(|| self.used.iter().find(only))?;
+        Some(self.error(used, about(used)?))
+    }
+
+    /// What was said about a file, where it is the value of an option from here.
+    fn of_file(&self, path: &Path, error: &Error) -> Option<Error> {
+        let names = |used: &&Used| FILES.contains(&&*key(&used.option)) && Path::new(&used.value) == path;
+        self.used.iter().find(names).map(|used| self.error(used, &format!(": {error}")))
+    }
+
+    fn error(&self, used: &Used, what: &str) -> Error {
+        let file = self.path.as_deref().unwrap_or(Path::new(""));
+        Error::input(file, format!("line {}", used.line), format!("{}{what}", key(&used.option)))
     }
 
     fn parse(path: &Path, text: &str, is_pyproject: bool) -> Result<Self> {
@@ -161,8 +251,13 @@ impl Settings {
             }
         }
         list.sort_by_key(|setting| setting.line);
-        Ok(Self { path: Some(path.to_owned()), list })
+        Ok(Self { path: Some(path.to_owned()), list, used: Vec::new() })
     }
+}
+
+/// How an option is called in the file.
+fn key(option: &str) -> String {
+    option.replace('-', "_")
 }
 
 /// The text of a configuration file, or why it is none. Nothing else than a regular file is opened: others may never
@@ -173,14 +268,26 @@ fn read(path: &Path) -> std::result::Result<String, String> {
     if !found.is_file() {
         return Err("is no regular file, so no configuration; rename it, or give --no-config".to_owned());
     }
-    if found.len() > LONGEST {
-        return Err(
-            "is larger than 1 MiB, which no configuration is; rename it, or give --no-config".to_owned()
-        );
+    match read_some(path).map_err(cannot)? {
+        Some(bytes) => String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned()),
+        None => Err(format!("{TOO_LONG}; rename it, or give --no-config")),
     }
+}
+
+const TOO_LONG: &str = "is larger than 1 MiB, which no configuration is";
+
+/// The text of the configuration file that was named. It may be a pipe: shells make files of them. What has no end is cut.
+fn read_named(path: &Path) -> Result<String> {
+    let bytes = read_some(path).map_err(Error::io("read the configuration", path))?;
+    let bytes = bytes.ok_or_else(|| Error::input(path, "", TOO_LONG))?;
+    String::from_utf8(bytes).map_err(|_| Error::input(path, "", "is not UTF-8"))
+}
+
+/// What a file holds; `None`: more than any configuration.
+fn read_some(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)).map_err(cannot)?;
-    String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
+    std::fs::File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    Ok((u64::try_from(bytes.len()).is_ok_and(|length| length <= LONGEST)).then_some(bytes))
 }
 
 /// Whether anybody could have put the file there: it belongs neither to this user nor to root, and everyone can write
@@ -261,12 +368,16 @@ impl Reader<'_> {
             }
             _ => vec![self.text_of(&name, value)?],
         };
+        let lines = match value.get_ref() {
+            DeValue::Array(values) => values.iter().map(|value| self.number(&value.span())).collect(),
+            _ => vec![self.number(&value.span()); values.len()],
+        };
         // An empty list is nothing, not a switch.
         if values.is_empty() && value.get_ref().is_array() {
             return Ok(());
         }
         let line = self.number(&key.span());
-        list.push(Setting { option: name.replace('_', "-"), values, commands: row.commands, line });
+        list.push(Setting { option: name.replace('_', "-"), values, lines, commands: row.commands, line });
         Ok(())
     }
 

@@ -152,8 +152,9 @@ pub fn is_loopback(address: &SocketAddr) -> bool {
 ///
 /// [`Error::Usage`] when it is none of these.
 pub fn parse_bind(text: &str) -> Result<SocketAddr> {
-    let wrong =
-        || Error::Usage(format!("{text}: expected ADDRESS:PORT, such as 127.0.0.1:8000 (port 0: any)"));
+    let wrong = || {
+        Error::Usage(format!("--listen {text}: expected ADDRESS:PORT, such as 127.0.0.1:8000 (port 0: any)"))
+    };
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
