@@ -35,6 +35,7 @@ mod merge;
 mod owners;
 mod pacing;
 mod probe;
+mod ready_file;
 mod record_bytes;
 mod record_crash;
 mod record_endings;

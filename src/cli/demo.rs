@@ -4,6 +4,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::listen::{Http, announce, bind};
 use super::options::{Voice, caught_signals};
+use super::ready;
 use crate::demo;
 use crate::error::{Error, Result};
 use crate::exit;
@@ -79,6 +80,7 @@ pub fn run(command: &Demo) -> Result<u8> {
 }
 
 fn listening(server: &Server) -> Result<u8> {
+    ready::clear(server.ready_file.as_deref())?;
     let http =
         Http { listen: server.listen.clone(), ready_file: server.ready_file.clone(), ..Http::default() };
     let caught = caught_signals()?;

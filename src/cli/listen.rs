@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::options::Voice;
+use super::ready;
 use crate::error::{Error, Result};
 use crate::http::guard::{Guard, is_loopback, parse_bind};
 use crate::http::server::{Limits, Server};
@@ -58,12 +59,5 @@ pub fn announce(server: &Server, path: &str, http: &Http, voice: Voice) -> Resul
     }
     let url = format!("http://{address}{path}");
     voice.note(&format!("listening on {url}"));
-    let Some(file) = &http.ready_file else { return Ok(()) };
-    let file = Path::new(file);
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let temporary = file.with_file_name(name);
-    std::fs::write(&temporary, format!("{url}\n"))
-        .and_then(|()| std::fs::rename(&temporary, file))
-        .map_err(Error::io("write the ready file", file))
+    http.ready_file.as_ref().map_or(Ok(()), |file| ready::write(Path::new(file), &url))
 }

@@ -15,6 +15,7 @@ pub mod inspect;
 pub mod listen;
 pub mod merge;
 pub mod options;
+pub mod ready;
 pub mod record;
 pub mod recover;
 pub mod redact;

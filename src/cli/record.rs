@@ -8,6 +8,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::options::{NOT_BEGUN, Voice, seconds, server_name};
+use super::ready;
 use super::redaction::{Redaction, Secrets};
 use super::report::folder;
 use super::say;
@@ -151,6 +152,7 @@ impl Record {
 
 /// Runs the command.
 pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8> {
+    ready::clear(record.ready_file.as_deref())?;
     check_name(&record.cassette)?;
     check_session(record.session.as_deref())?;
     door::check_may_record()?;

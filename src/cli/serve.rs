@@ -9,6 +9,7 @@ use argh::{ArgsInfo, FromArgs};
 use super::append;
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay_over, seconds};
+use super::ready;
 use super::record::{Setup, around_a_command, check_name, check_session};
 use super::redaction::{Redaction, Secrets};
 use super::report::folder;
@@ -190,6 +191,7 @@ pub struct Serve {
 
 /// Runs the command.
 pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, own: &[OsString]) -> Result<u8> {
+    ready::clear(serve.ready_file.as_deref())?;
     serve.check(wrapped)?;
     let path = Path::new(&serve.cassette);
     let http = Http {

@@ -1,15 +1,13 @@
 //! `--url` and what goes with it: recording a server that is reached over HTTP.
 
 use std::ffi::OsString;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::options::Voice;
-use super::say;
+use super::{ready, say};
 use crate::cassette::owner::Owner;
-use crate::cassette::owner::system::private;
 use crate::cassette::segments::Claim;
 use crate::error::{Error, Result};
 use crate::http::Headers;
@@ -145,10 +143,6 @@ impl Plan {
     /// When it cannot begin.
     pub fn run(self, sink: Box<dyn Sink>, owner: &Owner, claim: Claim, voice: Voice) -> Result<Ended> {
         let Self { options, max_idle, ready_file } = self;
-        // Whoever waits for the file must not find that of an earlier run.
-        if let Some(path) = &ready_file {
-            let _ = std::fs::remove_file(path);
-        }
         let proxy = http::bind(options)?;
         proxy.catch_signals()?;
         if proxy.is_exposed() {
@@ -159,7 +153,7 @@ impl Plan {
         say(&format!("listening on {url}"));
         voice.detail("clients use this URL in place of the server's; SIGTERM, SIGINT or `mcpreel end` ends the recording");
         if let Some(path) = &ready_file {
-            write_ready(path, &url).map_err(Error::io("write", path))?;
+            ready::write(path, &url)?;
         }
         let owner = owner.clone();
         let watched = matches!(owner, Owner::Session { pid: Some(_), .. });
@@ -167,19 +161,4 @@ impl Plan {
         let until = Until { max_idle, alive: Box::new(alive) };
         proxy.run(sink, Arc::new(say), &until)
     }
-}
-
-/// Puts the URL into a file in one step. It may hold a secret.
-fn write_ready(path: &Path, url: &str) -> std::io::Result<()> {
-    let mut temp = path.as_os_str().to_owned();
-    temp.push(format!(".{}.tmp", std::process::id()));
-    let temp = PathBuf::from(temp);
-    let written = private(std::fs::OpenOptions::new().write(true).create(true).truncate(true))
-        .open(&temp)
-        .and_then(|mut file| writeln!(file, "{url}"))
-        .and_then(|()| std::fs::rename(&temp, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temp);
-    }
-    written
 }

@@ -9,6 +9,7 @@ use argh::{ArgsInfo, FromArgs};
 use super::append;
 use super::listen::Http;
 use super::options::{Matching, Over, Replay, Voice, replay, replay_over, seconds, server_name};
+use super::ready;
 use super::record::{Setup, around_a_command, check_name, check_session};
 use super::redaction::{Redaction, Secrets};
 use super::report::folder;
@@ -256,6 +257,7 @@ fn http_of(command: &Use) -> Http {
 
 /// Runs the command.
 pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &[OsString]) -> Result<u8> {
+    ready::clear(command.ready_file.as_deref())?;
     check_name(&command.cassette)?;
     check_session(command.session.as_deref())?;
     let voice = command.voice();
