@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use mcpreel::cassette::foreign::Format;
 use mcpreel::cassette::{Body, Cassette, Side, Timing};
 
-use crate::support::{Done, Sandbox};
+use crate::support::recording::DEMO;
+use crate::support::{Done, Sandbox, initialize};
 
 /// The parts of a file of expectations: the words behind `==`, and the lines below.
 fn expected(name: &str) -> Vec<(Vec<String>, Vec<String>)> {
@@ -447,6 +448,70 @@ fn outputs_and_inputs_may_be_pipes_or_the_same_file() {
         done.stderr()
     );
     assert_eq!(sandbox.read("notes.txt"), "not a cassette");
+}
+
+#[test]
+fn what_may_be_another_program_s_is_replaced_by_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.cassette("c.json", &[r#"c {"jsonrpc":"2.0","id":1,"method":"ping"}"#]);
+    let page = r#"{"startedDateTime":"2026-11-29T20:33:00.000Z","time":1,"request":{"method":"GET","url":"https://example.com/","headers":[]},"response":{"status":200,"headers":[],"content":{"text":"x"}}}"#;
+    let texts = [
+        r#"{"log":{"version":"1.2","creator":{"name":"browser","version":"1"},"entries":[]}}"#.to_owned(),
+        format!(
+            r#"{{"log":{{"version":"1.2","creator":{{"name":"browser","version":"1"}},"entries":[{page}]}}}}"#
+        ),
+        r#"{"version":"1.0","metadata":{},"interactions":[]}"#.to_owned(),
+        r#"{"id":"x","started_at":null,"messages":[]}"#.to_owned(),
+        r#"{"format_version":1,"recorded_at":"2026-01-01T00:00:00Z","messages":[]}"#.to_owned(),
+    ];
+    let commands: [&[&str]; 4] = [
+        &["convert", "c.json", "-o", "out"],
+        &["convert", "c.json", "-o", "out", "--to", "har", "--lossy"],
+        &["merge", "c.json", "-o", "out"],
+        &["trim", "c.json", "-o", "out", "--keep", "method=ping"],
+    ];
+    for text in &texts {
+        sandbox.file("out", text);
+        for command in commands {
+            let said = sandbox.mcpreel(command).run().expect(2).stderr();
+            let last = said.lines().last().unwrap();
+            assert!(
+                last.starts_with("mcpreel: out: exists and would be replaced, but "),
+                "{command:?}: {said}"
+            );
+            assert_eq!(sandbox.read("out"), *text, "{command:?}");
+        }
+    }
+    // A recording goes by the same rule.
+    let recorders = [&["record"][..], &["use", "--mode", "all"], &["use", "--mode", "once"]];
+    let record = |how: &[&str]| {
+        let arguments = [how, &["--cassette", "out", "--"], &DEMO].concat();
+        sandbox.mcpreel(arguments).lines(&[&initialize("{}")]).run().expect(2).stderr()
+    };
+    for text in &texts {
+        sandbox.file("out", text);
+        for how in recorders {
+            let said = record(how);
+            assert!(said.starts_with("mcpreel: out: ") && said.lines().count() == 1, "{how:?}: {said}");
+            assert_eq!(sandbox.read("out"), *text, "{how:?}");
+            assert_eq!(sandbox.of_cassette("out"), ["out"], "{how:?}");
+        }
+    }
+    fs::remove_file(sandbox.path.join("out")).unwrap();
+    std::os::unix::fs::symlink("out", sandbox.path.join("out")).unwrap();
+    for command in commands {
+        let said = sandbox.mcpreel(command).run().expect(2).stderr();
+        let last = said.lines().last().unwrap();
+        assert!(
+            last.starts_with("mcpreel: out: cannot be looked at before it would be replaced: "),
+            "{command:?}: {said}"
+        );
+        assert!(fs::symlink_metadata(sandbox.path.join("out")).unwrap().is_symlink());
+    }
+    for how in recorders {
+        assert_eq!(record(how), "mcpreel: out: is a link that leads back to itself; remove it\n", "{how:?}");
+        assert!(fs::symlink_metadata(sandbox.path.join("out")).unwrap().is_symlink());
+    }
 }
 
 #[test]

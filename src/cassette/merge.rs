@@ -9,7 +9,7 @@ use super::model::{Cassette, is_journal_head};
 use super::record::Side;
 use super::segments::{Documents, MergeJob, Merged, SegmentInfo, resolve};
 use super::series::Series;
-use super::{compare, document, journal, record};
+use super::{compare, document, foreign, journal, record};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::Shape;
 use crate::mcp;
@@ -23,8 +23,12 @@ pub const DOCUMENT_LIMIT: u64 = 64 << 20;
 pub struct Files;
 
 impl Documents for Files {
-    fn only_probes(&self, cassette: &Path) -> Result<bool> {
-        Ok(is_only_probes(&Cassette::read(cassette)?))
+    fn only_probes(&self, path: &Path) -> Result<bool> {
+        let cassette = Cassette::read(path)?;
+        match foreign::keeps_from_replacing(path, &cassette) {
+            Some(why) => Err(Error::input(path, "", format!("would be replaced, but {why}"))),
+            None => Ok(is_only_probes(&cassette)),
+        }
     }
 
     fn conns(&self, cassette: &Path, server: &str) -> Result<u32> {

@@ -269,7 +269,14 @@ impl<'a> Recording<'a> {
         let there = self.cassette.exists();
         let appends = there && policy.append;
         let continues = appends || (there && self.state.maker(&self.cassette).as_ref() == Some(owner));
-        let checked = if there { self.documents.only_probes(&self.cassette) } else { Ok(true) };
+        let checked = match there {
+            true => self.documents.only_probes(&self.cassette),
+            // Links have been followed.
+            false if self.cassette.is_symlink() => {
+                Err(Error::input(&self.cassette, "", "is a link that leads back to itself; remove it"))
+            }
+            false => Ok(true),
+        };
         let keep = policy.keep && !continues;
         match checked {
             Ok(only_probes) if only_probes || !keep => {

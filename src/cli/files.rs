@@ -6,8 +6,8 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cassette::segments::{self, CassetteOnDisk};
-use crate::cassette::{Cassette, Timing, document, journal, merge};
-use crate::error::{Error, Result};
+use crate::cassette::{Cassette, Timing, document, foreign, journal, merge};
+use crate::error::{Error, Result, words};
 use crate::exit;
 
 /// Reads a cassette: a file, a recording that has ended and is not merged yet, or standard input for `-`.
@@ -116,17 +116,25 @@ impl Output {
 fn refuse_other_files(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() && meta.len() > 0 => {
-            if let Err(error) = Cassette::read(path) {
-                let what =
-                    format!("exists and would be replaced, but is not a cassette that can be read ({error})");
-                return Err(Error::input(path, "", what));
+            let why = match Cassette::read(path) {
+                Err(error) => format!("is not a cassette that can be read ({error})"),
+                Ok(cassette) => foreign::keeps_from_replacing(path, &cassette).unwrap_or("").to_owned(),
+            };
+            if !why.is_empty() {
+                return Err(Error::input(path, "", format!("exists and would be replaced, but {why}")));
             }
         }
         Ok(meta) if meta.is_dir() => {
             return Err(Error::input(path, "", "is a folder; expected a file to write"));
         }
         Ok(meta) if !meta.is_file() => return Ok(()),
-        _ => {}
+        Ok(_) => {}
+        // A link to a file that is to come is one like any other.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+        Err(error) => {
+            let what = format!("cannot be looked at before it would be replaced: {}", words(&error));
+            return Err(Error::input(path, "", what));
+        }
     }
     match segments::find(path)? {
         CassetteOnDisk::Recording { owner, .. } => {

@@ -104,6 +104,15 @@ pub fn recognise(text: &str) -> Option<Format> {
     None
 }
 
+/// Why the file that `cassette` was read from is not to be replaced unasked: it is in the format of another program, which
+/// may have written it for something else, and holds no message.
+#[must_use]
+pub fn keeps_from_replacing(path: &Path, cassette: &Cassette) -> Option<&'static str> {
+    let is_ours = |path| std::fs::read_to_string(path).is_ok_and(|text| recognise(&text).is_none());
+    let unclear = cassette.records.is_empty() && !is_ours(path);
+    unclear.then_some("no message in it says that it is a cassette; remove it if nobody needs it")
+}
+
 /// The length of a byte order mark, which some exporters write.
 fn bom(text: &str) -> usize {
     if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
