@@ -108,10 +108,7 @@ fn what_went_wrong_fails_the_test() {
         }
         used.finish().unwrap_err().to_string()
     };
-    assert_eq!(
-        fails(cassette(&sandbox, Mode::None), None),
-        "demo: its command was never started, or was killed before it could report"
-    );
+    assert_eq!(fails(cassette(&sandbox, Mode::None), None), "demo: its command was never started");
     let missed = fails(cassette(&sandbox, Mode::None), Some("two"));
     assert!(missed.starts_with("demo: no recorded answer for tools/call \"echo\"; nearest is message 2; /params/arguments/text: recorded \"one\", live \"two\""), "{missed}");
     let unused = fails(cassette(&sandbox, Mode::None).require_all_used(), Some("two"));
@@ -136,6 +133,35 @@ fn what_went_wrong_fails_the_test() {
     let nothing = used.finish().unwrap_err().to_string();
     assert!(nothing.contains("nothing was captured"), "{nothing}");
     assert_eq!(sandbox.of_cassette("none.json"), [""; 0]);
+}
+
+#[test]
+fn a_command_that_was_killed_is_told_once() {
+    let sandbox = Sandbox::new();
+    let mut used = cassette(&sandbox, Mode::Once);
+    let command = used.server_command("demo", DEMO).unwrap();
+    meet(&command, "one");
+    used.finish().unwrap();
+    for all in [false, true] {
+        let used = cassette(&sandbox, Mode::None);
+        let mut used = if all { used.require_all_used() } else { used };
+        let command = used.server_command("demo", DEMO).unwrap();
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), "{}", initialize("{}")).unwrap();
+        let mut answer = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(
+            used.finish().unwrap_err().to_string(),
+            "demo: a process was killed before it could report; what it was asked is not known"
+        );
+    }
 }
 
 #[test]

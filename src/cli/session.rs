@@ -15,7 +15,7 @@ use super::options::{self, NOT_BEGUN, Voice};
 use super::record::Setup;
 use super::report::file;
 use super::report::merge::Summary;
-use super::report::row::{Row, subject};
+use super::report::row::subject;
 use super::say;
 use super::use_::Use;
 use super::{report, staging};
@@ -292,19 +292,21 @@ impl Session {
         }
     }
 
-    /// Which servers were replayed, once for each process.
+    /// Which servers were started, once for each process; those that were killed are among them.
     ///
     /// # Errors
     ///
     /// When the report cannot be read.
-    pub fn replayed(&self) -> Result<Vec<String>> {
-        Ok(self.reports.read()?.rows.into_iter().map(|row| row.server).collect())
+    pub fn started(&self) -> Result<Vec<String>> {
+        let Reported { rows, silent } = self.reports.read()?;
+        Ok(rows.into_iter().map(|row| row.server).chain(silent).collect())
     }
 
     /// What went wrong in the replays, in words, and what was not met.
     fn misses(&self) -> Result<Vec<String>> {
         let Reported { rows, silent } = self.reports.read()?;
-        let mut missed = if self.require_all_used { never_met(&self.cassette, &rows)? } else { Vec::new() };
+        let met: Vec<&String> = rows.iter().map(|row| &row.server).chain(&silent).collect();
+        let mut missed = if self.require_all_used { never_met(&self.cassette, &met)? } else { Vec::new() };
         missed.extend(silent.iter().map(|server| {
             format!("{server}: a process was killed before it could report; what it was asked is not known")
         }));
@@ -339,8 +341,8 @@ impl Drop for Session {
     }
 }
 
-/// The recorded servers with calls that no process played.
-fn never_met(cassette: &Path, rows: &[Row]) -> Result<Vec<String>> {
+/// The recorded servers with calls that no process can have played.
+fn never_met(cassette: &Path, met: &[&String]) -> Result<Vec<String>> {
     let cassette = options::load(cassette, &find(cassette)?)?;
     let calls = |name: &str| {
         let of = cassette.records.iter().filter(|record| cassette.server_name(record) == name);
@@ -349,7 +351,7 @@ fn never_met(cassette: &Path, rows: &[Row]) -> Result<Vec<String>> {
             .count()
     };
     let names = cassette.head.names();
-    let unmet = names.iter().filter(|name| !rows.iter().any(|row| row.server == **name));
+    let unmet = names.iter().filter(|name| !met.contains(name));
     Ok(unmet
         .map(|name| (name, calls(name)))
         .filter(|(_, calls)| *calls > 0)
