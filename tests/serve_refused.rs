@@ -218,6 +218,42 @@ fn r028_r077_strangers_are_told_of_and_miss_nothing() {
 }
 
 #[test]
+fn what_is_refused_unread_is_a_miss() {
+    let sandbox = Sandbox::new();
+    let long = call("1", "echo", &format!("{{\"text\":\"{}\"}}", "x".repeat(2_000)));
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{long}\r\n0\r\n\r\n", long.len());
+    let sized = format!("Content-Length: {}\r\n\r\n{long}", long.len());
+    let endless = format!("Content-Length: {}\r\n\r\n", "9".repeat(30));
+    let fields = (0..200).fold(String::new(), |fields, n| format!("{fields}X-{n}: x\r\n"));
+    let fields = format!("{fields}Content-Length: 2\r\n\r\n{{}}");
+    for (message, status, told) in [
+        (&chunked, 413, "413: the request body is too large; serve --max-body takes larger ones"),
+        (&sized, 413, "413: the request body is too large; serve --max-body takes larger ones"),
+        (&endless, 413, "413: the request body is too large; serve --max-body takes larger ones"),
+        (&fields, 431, "431: too many header fields; send fewer or shorter header fields"),
+    ] {
+        for (path, kind) in
+            [("/mcp", "application/json"), ("/other", "application/json"), ("/mcp", "text/plain")]
+        {
+            let server = sandbox.play_recorded_http(&legacy(), &["--max-body", "1000", "--report", "report"]);
+            let mut wire = Wire::to(server.host.parse().unwrap());
+            wire.write(format!(
+                "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: {kind}\r\n{message}",
+                server.host
+            ));
+            assert_eq!(wire.answer().status, status, "{path} {kind} {message}");
+            let ended = server.end(3);
+            let line = format!("mcpreel: a message was refused with status {told}\n");
+            assert_eq!(ended.stderr.matches(&line).count(), 1, "{}", ended.stderr);
+            let report: serde_json::Value = serde_json::from_str(sandbox.read("report").trim()).unwrap();
+            assert_eq!(report["misses"][0]["method"], "(not read)");
+            assert_eq!(report["misses"].as_array().unwrap().len(), 1);
+            std::fs::remove_file(sandbox.path.join("report")).unwrap();
+        }
+    }
+}
+
+#[test]
 fn what_is_no_json_is_told() {
     let sandbox = Sandbox::new();
     let server = sandbox.play_recorded_http(&legacy(), &[]);

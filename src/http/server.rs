@@ -19,7 +19,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,9 +94,18 @@ struct Shared {
     watcher: Watcher,
     /// Threads that are turning clients away.
     refusing: AtomicUsize,
+    /// Is told what was refused before a handler could read it.
+    refused: OnceLock<Told>,
 }
 
+/// Takes a refusal, before the client does.
+type Told = Box<dyn Fn(Refusal) + Send + Sync>;
+
 impl Shared {
+    fn tell(&self, refusal: Refusal) {
+        self.refused.get().into_iter().for_each(|told| told(refusal));
+    }
+
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Peer>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,6 +148,7 @@ impl Server {
             next: AtomicU64::new(0),
             watcher: Watcher::start()?,
             refusing: AtomicUsize::new(0),
+            refused: OnceLock::new(),
         };
         Ok(Self { listener: Arc::new(listener), address, shared: Arc::new(shared) })
     }
@@ -147,6 +157,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Has `told` called with whatever is refused before a handler could read it: a head that is none, a body that is too
+    /// large. The client is answered afterwards. Only the first call of this counts.
+    pub fn on_refusal(&self, told: impl Fn(Refusal) + Send + Sync + 'static) {
+        let _ = self.shared.refused.set(Box::new(told));
     }
 
     /// A handle that ends the server from elsewhere.

@@ -174,6 +174,12 @@ pub fn serve(
             }
         })?;
     }
+    let refusing = Arc::clone(&stage);
+    server.on_refusal(move |refusal| {
+        if let Some((why, hint)) = refusals::of_connection(refusal) {
+            refusing.take(Command::Unread { why, hint });
+        }
+    });
     let stopper = server.stopper();
     let carriers = AtomicU64::new(0);
     let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), carriers, live };

@@ -12,6 +12,9 @@ use crate::mcp;
 /// So many refusals may wait; the next ones are misses at once.
 const WAITING: usize = 1000;
 
+/// The method of a request that nobody has read.
+const UNREAD: &str = "(not read)";
+
 /// Why requests were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -90,6 +93,12 @@ impl Player {
         for view in views.iter().filter(|view| view.shape == Shape::Request) {
             self.refused_one(text, view, refusal);
         }
+    }
+
+    /// Takes note of a message that was refused before anybody could read it: what it was is not known.
+    pub fn refused_unread(&mut self, why: String, hint: &str) {
+        let miss = Miss { method: UNREAD.to_owned(), name: None, why, nearest: None, hint: hint.to_owned() };
+        self.add_miss(miss);
     }
 
     fn refused_one(&mut self, text: &str, view: &View, refusal: &Refusal) {

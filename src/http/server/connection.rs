@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::head::{self, BODY_TOO_LARGE, Framing, Head, Refusal, Scan, refusal};
+use super::head::{self, BODY_TOO_LARGE, BODY_TOO_SLOW, Framing, Head, Refusal, Scan, refusal};
 use super::request::Request;
 use super::{Limits, Peer, Shared, reply};
 use crate::http::chunked::{ChunkError, Decoder};
@@ -135,6 +135,7 @@ impl Connection {
     }
 
     fn refuse(&mut self, refusal: Refusal) {
+        self.shared.tell(refusal);
         if reply::refuse(&self.peer.socket, refusal).is_ok() {
             linger(&self.peer.socket, LINGER);
         }
@@ -382,7 +383,7 @@ fn copy(into: &mut [u8], from: &[u8]) {
 fn body_ended(ended: Ended) -> Refusal {
     match ended {
         Ended::Closed => refusal(400, "the request body ended early"),
-        Ended::TimedOut => refusal(408, "the request body took too long"),
+        Ended::TimedOut => BODY_TOO_SLOW,
     }
 }
 

@@ -136,6 +136,7 @@ impl<'c> Request<'c> {
 
     /// Answers with an error and closes the connection.
     pub fn refuse(self, refusal: Refusal) {
+        self.connection.shared.tell(refusal);
         let refused = reply::refuse(&self.connection.peer.socket, refusal);
         self.connection.answer = Answer::Closed;
         if refused.is_ok() {

@@ -43,6 +43,8 @@ pub(super) enum Command {
     Left { carrier: u64 },
     /// A body was refused.
     Refused { body: Vec<u8>, refusal: Refusal },
+    /// A message was refused that nobody has read.
+    Unread { why: String, hint: &'static str },
     /// The user should know.
     Warn(&'static str),
 }
@@ -303,6 +305,7 @@ impl Hub {
             }
             Command::Left { carrier } => self.left(carrier, now),
             Command::Refused { body, refusal } => self.player.refused(&body, &refusal),
+            Command::Unread { why, hint } => self.player.refused_unread(why, hint),
             Command::Warn(what) => self.player.warn(what.to_owned()),
         }
     }

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use super::checks::Refused;
+use crate::http::server as http;
 use crate::replay::refused::{Refusal, Settled};
 
 /// What must be sent otherwise.
@@ -34,6 +35,18 @@ pub(super) fn of_accept() -> Refusal {
 pub(super) fn of_rule(refused: &Refused) -> Refusal {
     let code = Some(refused.code);
     Refusal { why: refused.why.clone(), hint: AS_IT_SHOULD.to_owned(), code, settled: Settled::Again }
+}
+
+/// What the connection refuses unread, where that may have been a request: why, and the way out.
+pub(super) fn of_connection(refusal: http::Refusal) -> Option<(String, &'static str)> {
+    let hint = match refusal.status {
+        413 => "serve --max-body takes larger ones",
+        431 => "send fewer or shorter header fields",
+        408 if refusal.is_about_a_body() => "send it faster",
+        // Ends early, or is no HTTP: nobody waits for the answer of a request.
+        _ => return None,
+    };
+    Some((format!("a message was refused with status {}: {}", refusal.status, refusal.why), hint))
 }
 
 /// The session is not there.
