@@ -13,8 +13,12 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Captured, From};
-use crate::stdio::lines;
+use super::From;
+
+mod block;
+
+pub use block::Block;
+use block::{Kind, Load, Loads};
 
 /// Messages of one direction that may wait while writing is fast.
 pub const MESSAGES: usize = 64;
@@ -53,8 +57,8 @@ pub struct Queue {
 struct State {
     blocks: VecDeque<Block>,
     spare: Vec<Block>,
-    client: Load,
-    server: Load,
+    /// How much waits.
+    loads: Loads,
     /// When the write that is going on began.
     writing: Option<Instant>,
     /// More waits than the limits of fast writing allow, since a write blocked.
@@ -78,12 +82,6 @@ enum Recorder {
     Called,
     /// Sleeps until it is woken.
     Asleep,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Load {
-    messages: usize,
-    bytes: usize,
 }
 
 /// What a pump pushes: some lines of one direction.
@@ -123,34 +121,6 @@ pub enum Next {
     Closed,
 }
 
-/// Messages that lie together in memory.
-#[derive(Debug, Default)]
-pub struct Block {
-    bytes: Vec<u8>,
-    runs: Vec<Run>,
-    client: Load,
-    server: Load,
-}
-
-/// A stretch of a block that came with one push.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    end: usize,
-    from: From,
-    at: Duration,
-    kind: Kind,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    /// Lines, each with its `\n`.
-    Lines,
-    /// One line without.
-    Line,
-    /// One line that never ended.
-    Torn,
-}
-
 impl Queue {
     /// An empty queue; time stamps count from `begun`.
     #[must_use]
@@ -161,24 +131,25 @@ impl Queue {
     /// Queues messages, waiting for room as the module says.
     pub fn push(&self, parcel: Parcel<'_>) -> Pushed {
         let Parcel { from, carried, torn, whole, count } = parcel;
-        let bytes = whole.len() + carried.as_ref().map_or(0, Vec::len) + 2 * size_of::<Run>();
-        let (mut state, now) = self.wait_for_room(from, Load { messages: count, bytes });
+        let kind = if torn { Kind::Torn } else { Kind::Line };
+        let lines = Kind::Lines(count.saturating_sub(usize::from(carried.is_some())));
+        let mut load = Loads::default();
+        load.add(from, lines.load(whole.len()));
+        if let Some(line) = &carried {
+            load.add(from, kind.load(line.len()));
+        }
+        let (mut state, now) = self.wait_for_room(from, load.of(from));
         if state.closed {
             return Pushed::Closed;
         }
         let at = now.saturating_duration_since(self.begun);
-        let mut whole_count = count;
-        if let Some(line) = carried {
-            whole_count = count.saturating_sub(1);
-            let kind = if torn { Kind::Torn } else { Kind::Line };
-            if line.len() < OWN_BLOCK {
-                state.copy(&line, 1, from, at, kind);
-            } else {
-                state.move_in(line, from, at, kind);
-            }
+        match carried {
+            Some(line) if line.len() < OWN_BLOCK => state.copy(&line, from, at, kind),
+            Some(line) => state.move_in(line, from, at, kind),
+            None => {}
         }
-        if whole_count > 0 {
-            state.copy(whole, whole_count, from, at, Kind::Lines);
+        if !whole.is_empty() {
+            state.copy(whole, from, at, lines);
         }
         match state.recorder {
             Recorder::Asleep => Pushed::WakeDue,
@@ -227,8 +198,7 @@ impl Queue {
         state = self.gather(state);
         state.recorder = Recorder::Busy;
         if let Some(block) = state.blocks.pop_front() {
-            state.client.take(block.client);
-            state.server.take(block.server);
+            state.loads.take(block.loads());
             state.pressed = false;
             state.behind &= state.is_over();
             drop(state);
@@ -267,11 +237,8 @@ impl Queue {
             if state.closed || state.has_room(from, load) {
                 return (state, now);
             }
-            let mut patience = came + if state.behind { PATIENCE } else { PREPARING };
-            if let Some(begun) = state.writing {
-                patience = patience.min(begun + PATIENCE);
-            }
-            let fits = state.waiting() + load.bytes <= STALLED_BYTES;
+            let patience = state.patience(came);
+            let fits = state.loads.bytes() + load.bytes <= STALLED_BYTES;
             if fits && now >= patience {
                 state.behind = true;
                 return (state, now);
@@ -297,32 +264,26 @@ impl Queue {
 }
 
 impl State {
-    fn load(&mut self, from: From) -> &mut Load {
-        match from {
-            From::Client => &mut self.client,
-            From::Server => &mut self.server,
-        }
-    }
-
-    fn waiting(&self) -> usize {
-        self.client.bytes + self.server.bytes
-    }
-
     /// Room by the limits that hold while writing is fast. What is larger than these goes in when nothing waits.
-    fn has_room(&mut self, from: From, load: Load) -> bool {
-        let there = *self.load(from);
-        let fits = self.waiting() == 0 || self.waiting() + load.bytes <= STALLED_BYTES;
+    fn has_room(&self, from: From, load: Load) -> bool {
+        let (there, waiting) = (self.loads.of(from), self.loads.bytes());
+        let fits = waiting == 0 || waiting + load.bytes <= STALLED_BYTES;
         let quick = there.messages + load.messages <= MESSAGES && there.bytes + load.bytes <= BYTES;
         fits && (there.messages == 0 || quick)
     }
 
+    /// Until when a push that came at this time waits for such room.
+    fn patience(&self, came: Instant) -> Instant {
+        let patience = came + if self.behind { PATIENCE } else { PREPARING };
+        self.writing.map_or(patience, |begun| patience.min(begun + PATIENCE))
+    }
+
     fn is_over(&self) -> bool {
-        let limit = |load: Load| load.messages > MESSAGES || load.bytes > BYTES;
-        limit(self.client) || limit(self.server)
+        self.loads.any(|load| load.messages > MESSAGES || load.bytes > BYTES)
     }
 
     fn has_enough(&self) -> bool {
-        [self.client, self.server].iter().any(|load| load.reaches(ENOUGH))
+        self.loads.any(|load| load.messages >= ENOUGH.messages || load.bytes >= ENOUGH.bytes)
     }
 
     /// More than one block: what gathers is in the last one.
@@ -334,82 +295,32 @@ impl State {
         self.closed || self.nudged || self.pressed || self.has_enough()
     }
 
-    fn copy(&mut self, bytes: &[u8], count: usize, from: From, at: Duration, kind: Kind) {
-        let fits = self.blocks.back().is_some_and(|last| last.has_room(bytes.len(), count));
-        let block = if fits { self.blocks.pop_back() } else { self.spare.pop() };
-        let mut block = block.unwrap_or_default();
-        block.bytes.extend_from_slice(bytes);
-        self.add(block, count, bytes.len(), Run { end: 0, from, at, kind });
+    fn copy(&mut self, bytes: &[u8], from: From, at: Duration, kind: Kind) {
+        let more = kind.load(bytes.len()).messages;
+        let fits = |last: &Block| {
+            last.len() + bytes.len() <= BLOCK_BYTES && last.loads().messages() + more <= MESSAGES
+        };
+        self.loads.add(from, kind.load(bytes.len()));
+        if let Some(last) = self.blocks.back_mut().filter(|last| fits(last)) {
+            last.copy(bytes, from, at, kind);
+            return;
+        }
+        let mut block = self.spare.pop().unwrap_or_default();
+        block.copy(bytes, from, at, kind);
+        self.blocks.push_back(block);
     }
 
     fn move_in(&mut self, line: Vec<u8>, from: From, at: Duration, kind: Kind) {
-        let length = line.len();
-        let block = Block { bytes: line, ..Block::default() };
-        self.add(block, 1, length, Run { end: 0, from, at, kind });
-    }
-
-    /// Puts a block back at the end, with the run that was just added to its bytes.
-    fn add(&mut self, mut block: Block, messages: usize, bytes: usize, run: Run) {
-        let load = Load { messages, bytes: bytes + size_of::<Run>() };
-        self.load(run.from).add(load);
-        match run.from {
-            From::Client => block.client.add(load),
-            From::Server => block.server.add(load),
-        }
-        block.runs.push(Run { end: block.bytes.len(), ..run });
-        self.blocks.push_back(block);
+        self.loads.add(from, kind.load(line.len()));
+        self.blocks.push_back(Block::of_line(line, from, at, kind));
     }
 
     fn keep(&mut self, mut block: Block) {
         // A giant line's memory goes back to the system.
-        let usual = (1..=2 * BLOCK_BYTES).contains(&block.bytes.capacity());
-        if usual && self.spare.len() < SPARE {
-            block.bytes.clear();
-            block.runs.clear();
-            (block.client, block.server) = (Load::default(), Load::default());
+        if (1..=2 * BLOCK_BYTES).contains(&block.capacity()) && self.spare.len() < SPARE {
+            block.clear();
             self.spare.push(block);
         }
-    }
-}
-
-impl Load {
-    fn add(&mut self, other: Self) {
-        self.messages += other.messages;
-        self.bytes += other.bytes;
-    }
-
-    fn take(&mut self, other: Self) {
-        self.messages = self.messages.saturating_sub(other.messages);
-        self.bytes = self.bytes.saturating_sub(other.bytes);
-    }
-
-    fn reaches(self, other: Self) -> bool {
-        self.messages >= other.messages || self.bytes >= other.bytes
-    }
-}
-
-impl Block {
-    /// The messages, in their order.
-    #[must_use]
-    pub fn messages(&self) -> Vec<Captured<'_>> {
-        let mut found = Vec::with_capacity(self.client.messages + self.server.messages);
-        let mut begin = 0;
-        for run in &self.runs {
-            let bytes = self.bytes.get(begin..run.end).unwrap_or_default();
-            begin = run.end;
-            let captured = |line, torn| Captured { from: run.from, line, torn, at: run.at };
-            match run.kind {
-                Kind::Lines => found.extend(lines::split(bytes).map(|line| captured(line, false))),
-                Kind::Line => found.push(captured(bytes, false)),
-                Kind::Torn => found.push(captured(bytes, true)),
-            }
-        }
-        found
-    }
-
-    fn has_room(&self, bytes: usize, messages: usize) -> bool {
-        self.bytes.len() + bytes <= BLOCK_BYTES
-            && self.client.messages + self.server.messages + messages <= MESSAGES
     }
 }
 
@@ -481,29 +392,54 @@ mod tests {
         queue.nudge();
         assert_eq!(drain(&queue), vec![(From::Server, giant, false)]);
         let state = queue.lock();
-        assert_eq!((state.client, state.server), (Load::default(), Load::default()));
-        assert!(state.spare.iter().all(|block| block.bytes.capacity() <= 2 * BLOCK_BYTES));
+        assert_eq!(state.loads, Loads::default());
+        assert!(state.spare.iter().all(|block| block.capacity() <= 2 * BLOCK_BYTES));
     }
 
-    /// Fills the queue while a write that began `age` ago goes on; gives how long the 65th push took.
-    fn wait_of_the_65th(queue: &Queue, age: Duration) -> Duration {
-        push(queue, From::Client, "being written");
+    /// A queue with as many messages of the client as may wait, while a write goes on that began so long ago, or none does.
+    fn full(writing: Option<Duration>) -> Queue {
+        let queue = queue();
+        push(&queue, From::Client, "being written");
         let Next::Batch(_block) = queue.next(Block::default()) else { panic!("a batch") };
         for _ in 0..MESSAGES {
-            push(queue, From::Client, "waiting");
+            push(&queue, From::Client, "waiting");
         }
-        queue.lock().writing = Instant::now().checked_sub(age);
-        let begun = Instant::now();
-        push(queue, From::Client, "one more");
-        begun.elapsed()
+        queue.lock().writing = writing.and_then(|age| Instant::now().checked_sub(age));
+        queue
+    }
+
+    /// Whether a push has to wait.
+    fn waits(queue: &Queue, from: From) -> bool {
+        queue.lock().pressed = false;
+        push(queue, from, "one more");
+        queue.lock().pressed
     }
 
     #[test]
-    fn a_full_queue_holds_a_push_up_until_the_write_is_5_ms_old() {
-        let waited = wait_of_the_65th(&queue(), Duration::ZERO);
-        assert!(waited >= Duration::from_millis(4), "{waited:?}");
-        let waited = wait_of_the_65th(&queue(), Duration::from_millis(50));
-        assert!(waited < Duration::from_millis(4), "{waited:?}");
+    fn how_long_a_push_waits() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        // A push that comes at 50 ms: when a write began, and until when it waits.
+        for (behind, writing, until) in [
+            // A recorder that prepares what it writes.
+            (false, None, 150),
+            (false, Some(0), 5),
+            (false, Some(47), 52),
+            (false, Some(50), 55),
+            // A write that began while it waited.
+            (false, Some(90), 95),
+            (true, None, 55),
+            (true, Some(90), 55),
+        ] {
+            let state = State { writing: writing.map(at), behind, ..State::default() };
+            assert_eq!(state.patience(at(50)), at(until), "{behind} {writing:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_queue_holds_a_push_up_until_a_write_is_5_ms_old() {
+        assert!(waits(&full(None), From::Client));
+        assert!(!waits(&full(Some(PATIENCE)), From::Client));
     }
 
     #[test]
@@ -528,15 +464,11 @@ mod tests {
 
     #[test]
     fn behind_a_backlog_a_push_is_held_up_shortly_and_the_backlog_ends_that() {
-        let queue = queue();
-        let waited = wait_of_the_65th(&queue, Duration::from_millis(50));
-        assert!(waited < Duration::from_millis(4), "{waited:?}");
+        let queue = full(Some(PATIENCE));
+        assert!(!waits(&queue, From::Client));
         assert!(queue.lock().behind);
         queue.lock().writing = None;
-        let begun = Instant::now();
-        push(&queue, From::Client, "behind a backlog");
-        let waited = begun.elapsed();
-        assert!(waited >= Duration::from_millis(4) && waited < PREPARING, "{waited:?}");
+        assert!(waits(&queue, From::Client));
         queue.nudge();
         drain(&queue);
         assert!(!queue.lock().behind);
@@ -544,13 +476,7 @@ mod tests {
 
     #[test]
     fn one_direction_does_not_hold_up_the_other() {
-        let queue = queue();
-        for _ in 0..MESSAGES {
-            push(&queue, From::Server, "waiting");
-        }
-        let begun = Instant::now();
-        push(&queue, From::Client, "one");
-        assert!(begun.elapsed() < Duration::from_millis(4));
+        assert!(!waits(&full(None), From::Server));
     }
 
     #[test]
