@@ -4,6 +4,7 @@
 
 pub mod canonical;
 pub mod edit;
+pub mod lexer;
 pub mod message;
 pub mod pointer;
 pub mod pretty;

@@ -1,6 +1,7 @@
 //! White space only: indenting a JSON text for people and packing it for the wire, without touching a token.
 
-use super::scan::{Lexer, Span, SyntaxError, Token, string_end};
+use super::lexer::{Lexer, Token};
+use super::scan::{Span, SyntaxError, string_end};
 
 /// Containers deeper than this stay on one line, so that 200,000 levels do not become 200,000 lines of blanks.
 const DEEPEST: usize = 16;

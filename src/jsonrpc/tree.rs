@@ -1,7 +1,8 @@
 //! A flat tree over a JSON text: one node per value, in document order, holding spans only. For the places that must
 //! look inside a message (keys, redaction, differences) at any depth.
 
-use super::scan::{Lexer, Span, SyntaxError, Token};
+use super::lexer::{Lexer, Token};
+use super::scan::{Span, SyntaxError};
 use super::string;
 
 /// What a node is.

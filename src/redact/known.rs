@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::error::{Error, Result};
-use crate::jsonrpc::scan::{Lexer, Span, Token};
+use crate::jsonrpc::lexer::{Lexer, Token};
+use crate::jsonrpc::scan::Span;
 
 /// The fewest characters of a known secret: shorter ones stand in every other word.
 pub const SHORTEST: usize = 4;
