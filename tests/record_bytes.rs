@@ -1,7 +1,10 @@
 //! What goes over the pipes goes over them unchanged, and is in the cassette token for token.
 
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
 use crate::support::recording::{as_recorded, lines_of, squeezed, testdata, testdata_files};
-use crate::support::{Sandbox, initialize, messages};
+use crate::support::{Sandbox, eventually, initialize, messages};
 
 /// Records `stream` through a server that sends back what it gets; gives what the cassette holds.
 #[track_caller]
@@ -215,5 +218,34 @@ fn r021_the_environment_of_the_server_is_not_in_the_cassette() {
         if path.file_name().unwrap() != "server" {
             assert!(memchr::memmem::find(&bytes, b"value-of-planted").is_none(), "{}", path.display());
         }
+    }
+}
+
+/// A parent such as Node makes pipes non-blocking, and whoever shares one has it so too.
+#[test]
+fn a_pipe_that_does_not_block_gets_every_byte() {
+    for number in [1, 2] {
+        let sandbox = Sandbox::new();
+        let server =
+            sandbox.script("server", &format!("head -c 300000 /dev/zero | tr '\\0' x >&{number}; exec cat"));
+        let (mut ours, theirs) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&theirs, true).unwrap();
+        let mut run = sandbox.recorder("c.json", &["-q", "--server", "s"], &[&server]);
+        run.command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        match number {
+            1 => run.command.stdout(theirs),
+            _ => run.command.stderr(theirs),
+        };
+        let mut child = run.command.spawn().unwrap();
+        drop(run);
+        // Nobody reads until no more fits in.
+        eventually("a full pipe", || rustix::io::ioctl_fionread(&ours).unwrap() > 60_000);
+        // With a message, there is nothing that we have to say.
+        child.stdin.take().unwrap().write_all(b"{}\n").unwrap();
+        let mut said = Vec::new();
+        ours.read_to_end(&mut said).unwrap();
+        child.wait().unwrap();
+        let message = if number == 1 { "{}\n" } else { "" };
+        assert!(said == ("x".repeat(300_000) + message).as_bytes(), "{number}: {} bytes", said.len());
     }
 }

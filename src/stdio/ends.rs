@@ -22,19 +22,25 @@ pub struct Ends {
     /// Standard output. Dropping it closes it.
     pub output: Output,
     /// Standard error.
-    pub errors: File,
+    pub errors: Output,
 }
 
 /// Standard input.
 #[derive(Debug)]
 pub struct Input(File);
 
-/// Standard output.
+/// Standard output, or standard error.
 #[derive(Debug)]
 pub struct Output {
     file: File,
     /// Closes with this value and tells the watcher to let go of its own handle.
     _held: Option<PipeWriter>,
+}
+
+impl Output {
+    fn unwatched(file: File) -> Self {
+        Self { file, _held: None }
+    }
 }
 
 impl Ends {
@@ -45,9 +51,8 @@ impl Ends {
     ///
     /// When the system refuses a handle.
     pub fn of_pipes(input: PipeReader, output: PipeWriter) -> io::Result<Self> {
-        let errors = own_errors()?;
-        let output = Output { file: file_of_writer(output), _held: None };
-        Ok(Self { input: Input(file_of_reader(input)), output, errors })
+        let (input, output) = (Input(file_of_reader(input)), Output::unwatched(file_of_writer(output)));
+        Ok(Self { input, output, errors: Output::unwatched(own_errors()?) })
     }
 }
 
@@ -121,7 +126,8 @@ pub fn take(report: impl Fn(Gone) + Send + 'static) -> io::Result<Ends> {
     let (input, output, errors) = take_files()?;
     let (held_read, held) = io::pipe()?;
     watch(input.try_clone()?, output.try_clone()?, held_read, report)?;
-    Ok(Ends { input: Input(input), output: Output { file: output, _held: Some(held) }, errors })
+    let output = Output { file: output, _held: Some(held) };
+    Ok(Ends { input: Input(input), output, errors: Output::unwatched(errors) })
 }
 
 #[cfg(unix)]
