@@ -183,7 +183,10 @@ impl Record {
         })?;
         record.server = server.ok_or_else(|| Fault {
             at: start,
-            what: "expected \"server\", since the cassette has several".to_owned(),
+            what: match defaults.servers.list.is_empty() {
+                true => "belongs to no server: \"servers\" lists none".to_owned(),
+                false => "expected \"server\", since the cassette has several".to_owned(),
+            },
         })?;
         Ok((record, members.position()))
     }
@@ -384,5 +387,8 @@ mod tests {
         ] {
             assert!(Record::parse(text, 0, &defaults).unwrap_err().what.contains(what), "{text}");
         }
+        let nobody = Defaults { servers: &Names::default(), ..defaults };
+        let fault = Record::parse(r#"{"from":"client"}"#, 0, &nobody).unwrap_err();
+        assert_eq!(fault.what, "belongs to no server: \"servers\" lists none");
     }
 }
