@@ -128,6 +128,8 @@ impl Exchange<'_> {
     /// Queues the events that a piece completes, and gives what is to be passed on now.
     fn pass<'b>(&mut self, piece: &'b [u8], stream: &mut Stream) -> Cow<'b, [u8]> {
         if !stream.listens && !stream.announcing {
+            // It may hold an event of any size.
+            stream.parser = Parser::new();
             return Cow::Borrowed(piece);
         }
         let changeable = stream.holds_back();
