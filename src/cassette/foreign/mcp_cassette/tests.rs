@@ -240,3 +240,10 @@ fn unknown_fields_may_have_the_names_of_ours() {
         assert!(written.text.contains(field), "{field}: {}", written.text);
     }
 }
+
+#[test]
+fn no_number_of_an_exchange_is_too_high() {
+    let text = r#"{"format_version":3,"transport":"http","messages":[{"sender":"client","exchange":4294967294,"payload":{"id":1,"method":"a"}},{"sender":"client","payload":{"id":2,"method":"a"}}]}"#;
+    let exchanges: Vec<u32> = parsed(text).records.iter().map(|record| record.exchange).collect();
+    assert_eq!(exchanges, [u32::MAX, u32::MAX]);
+}
