@@ -32,6 +32,26 @@ enum Step {
 
 /// Appends the comparison form of the node at `root`. `treat` is asked for every node before its children.
 pub fn write(tree: &Tree<'_>, root: usize, out: &mut Vec<u8>, treat: &mut dyn FnMut(usize) -> Treat) {
+    write_members(tree, root, out, treat, true);
+}
+
+/// The same with the members of objects in document order: of a member whose name is not known, only its place is.
+pub fn write_in_order(
+    tree: &Tree<'_>,
+    root: usize,
+    out: &mut Vec<u8>,
+    treat: &mut dyn FnMut(usize) -> Treat,
+) {
+    write_members(tree, root, out, treat, false);
+}
+
+fn write_members(
+    tree: &Tree<'_>,
+    root: usize,
+    out: &mut Vec<u8>,
+    treat: &mut dyn FnMut(usize) -> Treat,
+    sorted: bool,
+) {
     // Enough for most messages.
     let mut steps = Vec::with_capacity(16);
     steps.push(Step::Value(root));
@@ -72,7 +92,7 @@ pub fn write(tree: &Tree<'_>, root: usize, out: &mut Vec<u8>, treat: &mut dyn Fn
                 out.push(b'{');
                 steps.push(Step::Byte(b','));
                 steps.push(Step::Byte(b'}'));
-                push_members(tree, index, &mut steps, treat);
+                push_members(tree, index, &mut steps, treat, sorted);
             }
             Kind::Array => {
                 out.push(b'[');
@@ -105,6 +125,7 @@ fn push_members(
     object: usize,
     steps: &mut Vec<Step>,
     treat: &mut dyn FnMut(usize) -> Treat,
+    sorted: bool,
 ) {
     let mut members: Vec<(Cow<'_, [u8]>, usize, Treat)> = Vec::with_capacity(8);
     for child in tree.children(object) {
@@ -115,10 +136,12 @@ fn push_members(
         }
     }
     let renamed = |treatment: &Treat| matches!(treatment, Treat::Named(..));
-    members.sort_by(|one, other| match (renamed(&one.2), renamed(&other.2)) {
-        (false, false) => one.0.cmp(&other.0),
-        (one, other) => one.cmp(&other),
-    });
+    if sorted {
+        members.sort_by(|one, other| match (renamed(&one.2), renamed(&other.2)) {
+            (false, false) => one.0.cmp(&other.0),
+            (one, other) => one.cmp(&other),
+        });
+    }
     steps.extend(members.into_iter().rev().map(|(_, child, treatment)| Step::Member(child, treatment)));
 }
 
@@ -243,6 +266,20 @@ mod tests {
         };
         assert_eq!(form(r#"{"x":1,"y":2}"#), form(r#"{"y":2}"#));
         assert_ne!(form(r#"{"x":1,"y":2}"#), form(r#"{"y":3}"#));
+    }
+
+    #[test]
+    fn document_order_can_be_kept() {
+        let form = |text: &str| {
+            let tree = Tree::of(text).unwrap();
+            let mut out = Vec::new();
+            write_in_order(&tree, 0, &mut out, &mut |_| Treat::Keep);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            form(r#"{"b": [1.0, {"d":"x", "c":2}], "a":null}"#),
+            r#"{"b"[1,{"d""x","c"2,},],"a"null,},"#
+        );
     }
 
     #[test]

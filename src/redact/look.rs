@@ -127,7 +127,11 @@ impl<'a> Look<'a> {
             && scope == Scope::All
             && self.rules.prefilter().plain(text)
         {
-            for (rule, span, _) in prose::find(self.rules, text, structure) {
+            // What is named inside of an echo goes with it.
+            let is_in =
+                |echo: &Span, span: Span| *echo != span && echo.start <= span.start && span.end <= echo.end;
+            let named = prose::find(self.rules, text, structure).into_iter();
+            for (rule, span, _) in named.filter(|(_, span, _)| !spans.iter().any(|echo| is_in(echo, *span))) {
                 parts.add_value(self.rules, rule, span);
             }
         }

@@ -31,6 +31,7 @@ mod prose;
 mod redactor;
 mod roles;
 mod rules;
+mod spelled;
 mod treatments;
 mod triggers;
 mod validate;
@@ -43,6 +44,7 @@ pub use pack::TextPack;
 pub use placeholder::{Numbers, is_placeholder};
 pub use redactor::{Redacted, Redactor, Side};
 pub use rules::{KNOWN, Options, Rules};
+pub use spelled::fit_whole;
 pub use treatments::{ANY, Cover, Treatments, distance, fit};
 
 #[cfg(test)]

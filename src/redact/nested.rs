@@ -51,7 +51,7 @@ fn in_json(look: &Look<'_>, text: &str, spans: &[Span], level: usize, path: &str
 }
 
 /// The objects and arrays in a text that stand there whole, or the one string that it is.
-fn documents(text: &str) -> Vec<Span> {
+pub(super) fn documents(text: &str) -> Vec<Span> {
     let trimmed = text.trim_ascii();
     let start = text.len() - text.trim_ascii_start().len();
     if trimmed.starts_with('"') && value_end(text, start) == Ok(start + trimmed.len()) {
@@ -85,8 +85,15 @@ pub(super) struct Field {
     value: Span,
 }
 
+impl Field {
+    /// Name and value.
+    pub(super) fn parts(&self) -> (Span, Span) {
+        (self.name, self.value)
+    }
+}
+
 /// The fields of a text that is a form body or a URL as a whole.
-fn fields(text: &str) -> Option<Vec<Vec<Field>>> {
+pub(super) fn fields(text: &str) -> Option<Vec<Vec<Field>>> {
     if !text.contains('=') || text.bytes().any(|byte| byte <= b' ') {
         return None;
     }

@@ -14,7 +14,7 @@ use super::known::Known;
 use super::look::Look;
 use super::manifest::{Manifest, Pack};
 use super::pack::TextPack;
-use super::placeholder::{FORMS, mask, pseudonym};
+use super::placeholder::{FORMS, is_placeholder, mask, pseudonym};
 use super::prefilter::Prefilter;
 use super::treatments::Treatments;
 use super::triggers::Triggers;
@@ -387,6 +387,19 @@ impl Rules {
             return Treatments::default();
         }
         Treatments::of(&Document::message(&look, tree))
+    }
+
+    /// The same for comparing messages as they are written: what rules cover is left out, all else counts, and in a
+    /// recorded message any text may stand in the place of a placeholder.
+    #[must_use]
+    pub fn verbatim(&self, tree: &Tree<'_>, recorded: bool) -> Treatments {
+        let look = Look { client: true, placeholders: recorded, ..Look::of(self) };
+        if !look.message(tree.text) {
+            return Treatments::default();
+        }
+        let is_ours =
+            |hit: &Hit| hit.number || is_placeholder(&hit.value) || self.text(hit.rule) == Some(&hit.value);
+        Treatments::verbatim(&Document::message(&look, tree), &|hit| recorded && is_ours(hit))
     }
 
     pub(super) fn known(&self) -> &Known {

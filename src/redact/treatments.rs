@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::document::{Document, New, Removal};
+use super::document::{Document, Hit, New, Removal};
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::scan::Span;
@@ -106,6 +106,58 @@ impl Treatments {
             .map(|hit| (hit.path.clone(), hit.value.clone()))
             .collect();
         Self { nodes, leaves, covers: covers(document, &dropped), parts }
+    }
+
+    /// How the same message is compared as it is written: what rules cover is left out, and in other texts and names
+    /// any text may stand in the place of a hit that `stands_in` says to be a placeholder.
+    pub(super) fn verbatim(document: &Document<'_, '_>, stands_in: &dyn Fn(&Hit) -> bool) -> Self {
+        let mut treatments = Self::default();
+        if document.is_untouched() {
+            return treatments;
+        }
+        let parts = &mut treatments.parts;
+        let mut form = |at: Span| {
+            let from = document.hits.partition_point(|hit| hit.span.start < at.start);
+            let inside = document.hits.iter().skip(from).take_while(|hit| hit.span.end <= at.end);
+            let removals: Vec<Removal> = inside
+                .filter(|hit| stands_in(hit))
+                .map(|hit| Removal { span: hit.span, new: New::Part(hit.value.clone()) })
+                .collect();
+            let mut bytes = Vec::with_capacity(at.len());
+            canonical::write_string(&without(document.tree.text, at, &removals, parts), &mut bytes);
+            bytes
+        };
+        for (index, dropped) in document.dropped().into_iter().enumerate() {
+            let Some(node) = document.tree.node(index) else { continue };
+            if dropped {
+                treatments.nodes.push((index, Treat::Drop));
+                continue;
+            }
+            let has =
+                |list: &[(usize, Vec<Removal>)]| list.binary_search_by_key(&index, |entry| entry.0).is_ok();
+            let value = if has(&document.opened) { Treat::As(form(node.span)) } else { Treat::Keep };
+            match node.name.filter(|_| has(&document.names)) {
+                Some(name) => {
+                    treatments.nodes.push((index, Treat::Named(form(name), Box::new(value))));
+                }
+                None if value != Treat::Keep => treatments.nodes.push((index, value)),
+                None => {}
+            }
+        }
+        treatments
+    }
+
+    /// Lets any text stand in the place of further strings, given with what [`Treatments::settle`] is to say of each.
+    #[must_use]
+    pub fn with_any(mut self, nodes: Vec<(usize, String)>) -> Self {
+        for (node, value) in nodes {
+            if let Err(at) = self.nodes.binary_search_by_key(&node, |entry| entry.0) {
+                let form = format!("\"{OPEN}{}{CLOSE}\"", self.parts.len());
+                self.nodes.insert(at, (node, Treat::As(form.into_bytes())));
+                self.parts.push(value);
+            }
+        }
+        self
     }
 
     /// What to do with a node; the argument of [`canonical::write`].
@@ -220,10 +272,18 @@ fn without(text: &str, at: Span, removals: &[Removal], parts: &mut Vec<String>) 
 /// texts in those places, in order.
 #[must_use]
 pub fn fit(recorded: &[u8], live: &[u8]) -> Option<Vec<String>> {
+    let spans = fit_spans(recorded, live)?;
+    let text =
+        |span: Span| String::from_utf8_lossy(live.get(span.start..span.end).unwrap_or_default()).into_owned();
+    Some(spans.into_iter().map(text).collect())
+}
+
+/// The same: where those texts stand in the live form.
+pub(super) fn fit_spans(recorded: &[u8], live: &[u8]) -> Option<Vec<Span>> {
     let mut pieces = recorded.split(|byte| *byte == ANY);
     let first = pieces.next()?;
     let mut rest = live.strip_prefix(first)?;
-    let mut values = Vec::new();
+    let mut spans = Vec::new();
     let mut pieces = pieces.peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
@@ -245,10 +305,11 @@ pub fn fit(recorded: &[u8], live: &[u8]) -> Option<Vec<String>> {
                 from = at + 1;
             }
         };
-        values.push(String::from_utf8_lossy(rest.get(..end)?).into_owned());
+        let start = live.len() - rest.len();
+        spans.push(Span::new(start, start + end));
         rest = rest.get(end + piece.len()..)?;
     }
-    rest.is_empty().then_some(values)
+    rest.is_empty().then_some(spans)
 }
 
 /// Whether the byte at `at` is the second of an escape.

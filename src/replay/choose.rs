@@ -6,6 +6,7 @@ use super::index::{Sought, is_open};
 use super::inputs::{InputPolicy, Inputs};
 use super::key::{self, Key};
 use super::player::{Ordering, Player, Repeat, Request};
+use super::spelled::Spelled;
 use super::tape::{Exchange, Outcome};
 use crate::jsonrpc::message::{View, member, member_at};
 use crate::jsonrpc::scan::Members;
@@ -259,11 +260,22 @@ impl Player {
                 key::of(&self.tape.text, &item.view, exchange.era, &self.rules, item.redacted),
             ))
         });
-        let same =
-            |recorded: &Key| recorded.bytes == sought.key.bytes || recorded.stands_for(&sought.key).is_some();
-        match expected {
-            Some((number, _, recorded))
-                if same(&recorded) && !self.fitting(vec![number], inputs).is_empty() =>
+        let written_alike = || {
+            let (exchange, item, _) = expected.as_ref()?;
+            let era = self.tape.exchange(*exchange)?.era;
+            let spelled = |text, view, era, recorded| Spelled::of(text, view, era, &self.rules, recorded);
+            let recorded = spelled(&self.tape.text, &item.view, era, true).filter(|_| item.redacted)?;
+            let live = spelled(request.text, &request.view, request.era, false)?;
+            recorded.stands_for(&live, &self.rules).map(drop)
+        };
+        let same = |recorded: &Key| {
+            recorded.bytes == sought.key.bytes
+                || recorded.stands_for(&sought.key).is_some()
+                || written_alike().is_some()
+        };
+        match &expected {
+            &Some((number, _, ref recorded))
+                if same(recorded) && !self.fitting(vec![number], inputs).is_empty() =>
             {
                 if let Some(session) = self.sessions.get_mut(request.session) {
                     session.strict_at = number + 1;
@@ -272,7 +284,7 @@ impl Player {
             }
             _ if mcp::is_list(&request.method) => None,
             _ if self.index.queue(sought.place).is_none() => None,
-            Some((_, _, recorded)) if same(&recorded) => Some(self.choose_otherwise(request, inputs)),
+            Some((_, _, recorded)) if same(recorded) => Some(self.choose_otherwise(request, inputs)),
             Some((_, item, _)) => {
                 let expected = key::describe(&self.tape.text, &item.view);
                 Some(Choice::Miss(Why::OutOfOrder { expected: Some((expected, item.record)) }))

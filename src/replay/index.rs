@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
 
 use super::key::{self, Key, Rules};
+use super::player::Request;
+use super::spelled::Spelled;
 use super::tape::{Exchange, Tape};
 use crate::cassette::share::share;
 use crate::mcp::Era;
@@ -29,7 +31,13 @@ struct Method {
     all: Vec<u32>,
     /// The keys with placeholders in the middle of text, each once, those with the most other text first.
     patterns: Vec<Key>,
+    /// What was redacted, as it is written, and one exchange each; those with the most other text first. Absent until
+    /// a request has no exchange otherwise.
+    spelled: Option<Vec<(Spelled, u32)>>,
 }
+
+/// Whether what stands in the places of an exchange's placeholders agrees with what was seen so far.
+pub(super) type Agrees<'a> = &'a dyn Fn(u32, &[(&str, String)]) -> bool;
 
 /// Where the exchanges with some key are.
 #[derive(Clone, Copy, Debug)]
@@ -74,24 +82,21 @@ impl Recorded<'_> {
         };
         live.is_plain && self.tape.exchange(number).and_then(alike) == Some(true)
     }
-
-    fn is_open(&self, queue: &Queue) -> bool {
-        self.reuse || queue.open(None, self.taken).next().is_some()
-    }
 }
 
 /// A live request as it was written.
-pub(super) struct Live<'r> {
-    pub(super) era: Era,
-    pub(super) params: Option<&'r str>,
+struct Live<'r> {
+    era: Era,
+    params: Option<&'r str>,
     /// Redaction finds nothing in it.
     is_plain: bool,
 }
 
 impl<'r> Live<'r> {
-    pub(super) fn new(era: Era, params: Option<&'r str>, key: &Key) -> Self {
+    fn new(request: &Request<'r>, key: &Key) -> Self {
+        let params = request.view.params.map(|params| params.of(request.text));
         let is_plain = key.secrets.is_empty() && key.covers.is_empty() && key.spelled.is_none();
-        Self { era, params, is_plain }
+        Self { era: request.era, params, is_plain }
     }
 }
 
@@ -114,30 +119,33 @@ impl Index {
         index
     }
 
-    /// Finds the exchanges for a live request with this key. Those that are equal as they are go first, then those with
-    /// placeholders in recorded text that stand for what is in the live one.
-    pub(super) fn seek(&mut self, method: &str, key: Key, live: &Live<'_>, recorded: Recorded<'_>) -> Sought {
-        let Some(&number) = self.names.get(method) else { return Sought { key, place: None } };
+    /// Finds the exchanges for a live request with this key: those that are equal as they are, then those with
+    /// placeholders in recorded text that stand for what is in the live one, then, as a last resort, those that are
+    /// written alike with placeholders in the place of live text. `agrees` decides among the last.
+    pub(super) fn seek(
+        &mut self,
+        request: &Request<'_>,
+        key: Key,
+        recorded: Recorded<'_>,
+        agrees: Agrees<'_>,
+    ) -> Sought {
+        let Some(&number) = self.names.get(&request.method) else { return Sought { key, place: None } };
         let Some(method) = self.methods.get_mut(number) else { return Sought { key, place: None } };
         let place = |queue| Some(Place { method: number, queue });
-        let is_open =
-            |method: &Method, queue: usize| method.queues.get(queue).is_some_and(|it| recorded.is_open(it));
-        let equal = method.queue_of(&key, Some(live), recorded);
-        if let Some(queue) = equal.filter(|queue| is_open(method, *queue)) {
+        let live = Live::new(request, &key);
+        let equal = method.queue_of(&key, Some(&live), recorded);
+        if let Some(queue) = equal.filter(|queue| method.is_open(*queue, recorded)) {
             return Sought { key, place: place(queue) };
         }
-        let standing: Vec<Key> = method.patterns.iter().filter_map(|known| known.stands_for(&key)).collect();
-        let mut first = None;
-        for candidate in standing {
-            let Some(queue) = method.queue_of(&candidate, None, recorded) else { continue };
-            if is_open(method, queue) {
-                return Sought { key: candidate, place: place(queue) };
-            }
-            first = first.or(Some((candidate, queue)));
+        let standing = method.patterns.iter().filter_map(|known| known.stands_for(&key)).collect();
+        let mut found = equal.map(|queue| (key.clone(), queue));
+        if !method.find_open(standing, &mut found, recorded) {
+            let written = method.written_like(request, recorded, agrees);
+            method.find_open(written, &mut found, recorded);
         }
-        match (equal, first) {
-            (None, Some((key, queue))) => Sought { key, place: place(queue) },
-            (equal, _) => Sought { key, place: equal.and_then(place) },
+        match found {
+            Some((key, queue)) => Sought { key, place: place(queue) },
+            None => Sought { key, place: None },
         }
     }
 
@@ -164,6 +172,75 @@ impl Index {
 const SHARED_WORK: usize = 512;
 
 impl Method {
+    /// Whether an exchange of a queue can be played.
+    fn is_open(&self, queue: usize, recorded: Recorded<'_>) -> bool {
+        let queue = self.queues.get(queue);
+        queue.is_some_and(|queue| recorded.reuse || queue.open(None, recorded.taken).next().is_some())
+    }
+
+    /// Finds the first of some keys that has exchanges which can be played, and `true`; else the first that has any,
+    /// where none was found before.
+    fn find_open(
+        &mut self,
+        candidates: Vec<Key>,
+        found: &mut Option<(Key, usize)>,
+        recorded: Recorded<'_>,
+    ) -> bool {
+        for candidate in candidates {
+            let Some(queue) = self.queue_of(&candidate, None, recorded) else { continue };
+            if self.is_open(queue, recorded) {
+                *found = Some((candidate, queue));
+                return true;
+            }
+            found.get_or_insert((candidate, queue));
+        }
+        false
+    }
+
+    /// The keys of exchanges that are written as a live request is, each as if redaction had found in the request what
+    /// the placeholders stand for: those with the most other text first, then those whose placeholders agree, then those
+    /// that were recorded first.
+    fn written_like(
+        &mut self,
+        request: &Request<'_>,
+        Recorded { tape, rules, .. }: Recorded<'_>,
+        agrees: Agrees<'_>,
+    ) -> Vec<Key> {
+        let all = &self.all;
+        let spelled = self.spelled.get_or_insert_with(|| {
+            let mut seen = HashSet::new();
+            let redacted = all.iter().filter_map(|&number| {
+                let exchange = tape.exchange(number)?;
+                let item = tape.item(exchange.request).filter(|item| item.redacted)?;
+                let spelled = Spelled::of(&tape.text, &item.view, exchange.era, rules, true)?;
+                seen.insert(spelled.clone()).then_some((spelled, number))
+            });
+            let mut list: Vec<(Spelled, u32)> = redacted.collect();
+            list.sort_by_key(|(spelled, _)| Reverse(spelled.told()));
+            list
+        });
+        if spelled.is_empty() {
+            return Vec::new();
+        }
+        let live = Spelled::of(request.text, &request.view, request.era, rules, false);
+        let fitting = spelled.iter().filter_map(|(spelled, number)| {
+            let values = spelled.stands_for(live.as_ref()?, rules)?;
+            let item = tape.item(tape.exchange(*number)?.request)?;
+            let recorded = key::of(&tape.text, &item.view, request.era, rules, true);
+            let value = |placeholder: &str| values.iter().find(|(known, _)| *known == placeholder);
+            let secrets = recorded
+                .secrets
+                .iter()
+                .filter_map(|(path, placeholder)| Some((path.clone(), value(placeholder)?.1.clone())))
+                .collect();
+            let rank = (Reverse(spelled.told()), !agrees(*number, &values), *number);
+            Some((rank, Key { secrets, spelled: None, ..recorded }))
+        });
+        let mut fitting: Vec<_> = fitting.collect();
+        fitting.sort_by_key(|(rank, _)| *rank);
+        fitting.into_iter().map(|(_, key)| key).collect()
+    }
+
     /// The exchanges with a key, which is that of `live`, if it is given; `None` when there are none.
     fn queue_of(&mut self, key: &Key, live: Option<&Live<'_>>, recorded: Recorded<'_>) -> Option<usize> {
         if let Some(&queue) = self.known.get(&key.bytes) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use regex::Regex;
 
 use super::nearest::cut;
+use super::spelled::Spelled;
 use crate::error::{Error, Result};
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::message::View;
@@ -69,9 +70,28 @@ impl Rules {
             let _ = treatments.settle(&mut form, 0);
             Some(form)
         };
-        form(recorded, true)
+        let fits = form(recorded, true)
             .zip(form(live, false))
-            .is_some_and(|(old, new)| redact::fit(&old, &new).is_some())
+            .is_some_and(|(old, new)| redact::fit(&old, &new).is_some());
+        fits || Spelled::of_value(recorded, self, true)
+            .zip(Spelled::of_value(live, self, false))
+            .is_some_and(|(old, new)| old.stands_for(&new, self).is_some())
+    }
+
+    /// How a message is compared as it is written.
+    pub(super) fn verbatim(&self, tree: &Tree<'_>, recorded: bool) -> redact::Treatments {
+        self.matching.verbatim(tree, recorded)
+    }
+
+    /// The strings that `--ignore-value` says something about, with their classes.
+    pub(super) fn classed(&self, tree: &Tree<'_>) -> Vec<(usize, usize)> {
+        if self.classes.is_empty() {
+            return Vec::new();
+        }
+        let strings = tree.iter().filter(|(_, node)| node.kind == Kind::String);
+        strings
+            .filter_map(|(index, _)| Some((index, self.class(&string::decode(tree.text_of(index)))?)))
+            .collect()
     }
 
     /// A live message as it may be shown: with placeholders for what redaction replaces.
@@ -93,7 +113,7 @@ impl Rules {
         })
     }
 
-    fn class(&self, value: &str) -> Option<usize> {
+    pub(super) fn class(&self, value: &str) -> Option<usize> {
         self.classes.iter().position(|class| class.is_match(value))
     }
 
@@ -110,12 +130,8 @@ impl Rules {
     /// What these rules say about a value of a message.
     #[must_use]
     pub fn treat(&self, tree: &Tree<'_>, index: usize) -> Treat {
-        // A pointer is only worth making where some pattern has its length: values may be nested any number deep.
-        if self.longest > 0 && depth(tree, index, self.longest) <= self.longest {
-            let pointer = tree.pointer(index);
-            if self.ignores(&pointer) {
-                return Treat::Drop;
-            }
+        if self.ignores_node(tree, index) {
+            return Treat::Drop;
         }
         if !self.classes.is_empty() && tree.node(index).is_some_and(|node| node.kind == Kind::String) {
             let value = string::decode(tree.text_of(index));
@@ -124,6 +140,16 @@ impl Rules {
             }
         }
         Treat::Keep
+    }
+}
+
+impl Rules {
+    /// Whether a value of a message is one to leave out.
+    pub(super) fn ignores_node(&self, tree: &Tree<'_>, index: usize) -> bool {
+        // A pointer is only worth making where some pattern has its length: values may be nested any number deep.
+        self.longest > 0
+            && depth(tree, index, self.longest) <= self.longest
+            && self.ignores(&tree.pointer(index))
     }
 }
 
@@ -226,7 +252,7 @@ impl Key {
 }
 
 /// A piece of a string in a comparison form, as it was meant.
-fn unescaped(form: &str) -> String {
+pub(super) fn unescaped(form: &str) -> String {
     let mut text = String::with_capacity(form.len());
     let mut chars = form.chars();
     while let Some(char) = chars.next() {
@@ -305,7 +331,7 @@ impl<'t, 'a> Filter<'t, 'a> {
     fn treat(&self, index: usize) -> Treat {
         let Some(node) = self.tree.node(index) else { return Treat::Keep };
         if node.parent == self.params
-            && let Some(treat) = self.treat_parameter(index)
+            && let Some(treat) = treat_parameter(self.method, self.tree, index, &|index| self.treat(index))
         {
             return treat;
         }
@@ -314,31 +340,31 @@ impl<'t, 'a> Filter<'t, 'a> {
             treat => treat,
         }
     }
+}
 
-    /// What the protocol says of the members of `params` themselves.
-    fn treat_parameter(&self, index: usize) -> Option<Treat> {
-        let node = self.tree.node(index)?;
-        let value = node.span.of(self.tree.text);
-        let name = string::decode(node.name?.of(self.tree.text));
-        match &*name {
-            "_meta" => Some(Treat::Drop),
-            "arguments" if value == "null" || self.is_nothing(index) => Some(Treat::Drop),
-            "cursor" if value == "null" => Some(Treat::Drop),
-            // Compared by policy, among the requests whose keys are equal.
-            "inputResponses" => Some(Treat::As(b"+".to_vec())),
-            // 2025-11-25: a task's time to live is the client's wish; that a task was asked for is the request.
-            "task" if self.method == "tools/call" => Some(Treat::As(b"+".to_vec())),
-            "notifications" if self.method == "subscriptions/listen" => {
-                Some(Treat::As(canonical_filter(self.tree, index)))
-            }
-            _ => None,
-        }
-    }
-
-    /// An object of which nothing counts.
-    fn is_nothing(&self, index: usize) -> bool {
-        self.tree.node(index).is_some_and(|node| node.kind == Kind::Object)
-            && self.tree.children(index).all(|child| self.treat(child) == Treat::Drop)
+/// What the protocol says of the members of `params` themselves; `treat` says what counts of what is in them.
+pub(super) fn treat_parameter(
+    method: &str,
+    tree: &Tree<'_>,
+    index: usize,
+    treat: &dyn Fn(usize) -> Treat,
+) -> Option<Treat> {
+    let node = tree.node(index)?;
+    let value = node.span.of(tree.text);
+    let name = string::decode(node.name?.of(tree.text));
+    // An object of which nothing counts.
+    let is_nothing =
+        || node.kind == Kind::Object && tree.children(index).all(|child| treat(child) == Treat::Drop);
+    match &*name {
+        "_meta" => Some(Treat::Drop),
+        "arguments" if value == "null" || is_nothing() => Some(Treat::Drop),
+        "cursor" if value == "null" => Some(Treat::Drop),
+        // Compared by policy, among the requests whose keys are equal.
+        "inputResponses" => Some(Treat::As(b"+".to_vec())),
+        // 2025-11-25: a task's time to live is the client's wish; that a task was asked for is the request.
+        "task" if method == "tools/call" => Some(Treat::As(b"+".to_vec())),
+        "notifications" if method == "subscriptions/listen" => Some(Treat::As(canonical_filter(tree, index))),
+        _ => None,
     }
 }
 

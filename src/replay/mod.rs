@@ -24,6 +24,7 @@ pub mod player;
 pub mod refused;
 pub mod report;
 pub mod session;
+mod spelled;
 pub mod stdio;
 pub mod tape;
 mod task_play;

@@ -10,7 +10,7 @@ use super::choose::{Choice, Why};
 use super::faults::Faults;
 use super::faults::effect::Effect;
 pub use super::framing::Framing;
-use super::index::{Index, Live, Recorded, Sought};
+use super::index::{Index, Recorded, Sought};
 use super::inputs::Inputs;
 use super::key::{self, Rules};
 use super::live;
@@ -317,9 +317,16 @@ impl Player {
         }
         let key = key::of(request.text, &request.view, request.era, &self.rules, false);
         let reuse = self.options.ordering == Ordering::Any;
-        let live = Live::new(request.era, request.view.params.map(|params| params.of(request.text)), &key);
         let recorded = Recorded { tape: &self.tape, rules: &self.rules, taken: &self.taken, reuse };
-        let sought = self.index.seek(&request.method, key, &live, recorded);
+        let (tape, session) = (&self.tape, self.sessions.get(request.session));
+        let agrees = |exchange: u32, values: &[(&str, String)]| {
+            let process = tape.exchange(exchange).map_or(0, |exchange| exchange.conn);
+            let agrees = |(placeholder, live): &(&str, String)| {
+                session.is_none_or(|session| session.agrees(process, placeholder, live))
+            };
+            values.iter().all(agrees)
+        };
+        let sought = self.index.seek(request, key, recorded, &agrees);
         match self.choose_kept(request, &sought) {
             Choice::Fresh(exchange) => {
                 self.take(exchange, request, &sought);
