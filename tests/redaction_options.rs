@@ -26,6 +26,25 @@ fn record(sandbox: &Sandbox, cassette: &str, options: &[&str], env: &[(&str, &st
     assert_eq!(client.close(0).stderr, "");
 }
 
+#[test]
+fn a_bundled_pack_that_this_version_does_not_have_is_asked_for() {
+    let sandbox = Sandbox::new();
+    record(&sandbox, "c.json", &[], &[], &[echo("1", "ann@corp.example")]);
+    let text = sandbox.read("c.json");
+    let head: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ours = head["redaction"]["packs"][0]["sha256"].as_str().unwrap();
+    let later = "0123456789abcdef".repeat(4);
+    sandbox.file("c.json", text.replace(ours, &later));
+    let refused = sandbox.mcpreel(["serve", "c.json"]).run().expect(2);
+    assert_eq!(
+        refused.stderr(),
+        format!(
+            "mcpreel: c.json: /redaction: the cassette was redacted with the pack `common` (sha256 {later}), which is \
+             not here; use the mcpreel that recorded it or a newer one, or give its file with --pii-pack\n"
+        )
+    );
+}
+
 fn sha256_of_pack(cassette: &str) -> String {
     let head: serde_json::Value = serde_json::from_str(cassette).unwrap();
     head["redaction"]["packs"][1]["sha256"].as_str().unwrap().to_owned()

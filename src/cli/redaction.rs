@@ -185,7 +185,7 @@ pub fn manifest_of(path: &Path, text: Option<&str>) -> Result<Manifest> {
 /// Those of [`read_packs`]. What lies beside a cassette and is no pack is none.
 pub fn packs_for(cassette: &Path, manifest: &Manifest, given: &[String]) -> Result<Vec<TextPack>> {
     let mut packs = read_packs(given)?;
-    packs.extend(TextPack::common());
+    packs.extend(manifest.packs.iter().filter_map(TextPack::bundled));
     let missing =
         |packs: &[TextPack], wanted: &redact::Pack| !packs.iter().any(|pack| pack.sha256 == wanted.sha256);
     if !manifest.packs.iter().any(|wanted| missing(&packs, wanted)) {

@@ -13,11 +13,14 @@ use sha2::{Digest as _, Sha256};
 use toml::Spanned;
 
 use super::detect::{Strategy, TextRule};
+use super::manifest::Pack;
 use super::validate::Validator;
 use crate::error::{Error, Result};
 
-/// The bundled pack's file.
-const COMMON: &str = include_str!("packs/common.toml");
+/// The files of the bundled pack, oldest first; recordings use the last. Cassettes name a pack by its digest and are
+/// replayed with that one, so a file that a release has shipped stays here as it is: a change is a new file beside it.
+/// What is known about a rule by its id (`triggers`) has to hold in each file that has the rule.
+const COMMON: [&str; 1] = [include_str!("packs/common-1.toml")];
 
 /// What only backtracking engines know, by how it is written, and what it is called.
 const ELSEWHERE: [(&str, &str); 12] = [
@@ -69,17 +72,32 @@ struct RuleFile {
 }
 
 impl TextPack {
-    /// The bundled pack, `common`.
+    /// The bundled pack, `common`, as recordings use it.
     ///
     /// # Errors
     ///
     /// None that a tested build can have.
     pub fn common() -> Result<Self> {
         static PARSED: OnceLock<Option<TextPack>> = OnceLock::new();
-        match PARSED.get_or_init(|| Self::parse_unchecked(Path::new("common.toml"), COMMON).ok()) {
+        let newest = || Self::parse_unchecked(Path::new("common.toml"), COMMON.last()?).ok();
+        match PARSED.get_or_init(newest) {
             Some(pack) => Ok(pack.clone()),
             None => Err(Error::Failed("the bundled redaction pack cannot be read".to_owned())),
         }
+    }
+
+    /// The bundled pack that a cassette names, of this version or of an earlier one.
+    #[must_use]
+    pub fn bundled(named: &Pack) -> Option<Self> {
+        let newest = Self::common().ok()?;
+        if named.id != newest.id {
+            return None;
+        }
+        if named.sha256 == newest.sha256 {
+            return Some(newest);
+        }
+        let older = COMMON.iter().find(|text| digest(text) == named.sha256)?;
+        Self::parse_unchecked(Path::new("common.toml"), older).ok()
     }
 
     /// Reads a pack; `path` is for messages.
@@ -142,8 +160,7 @@ impl TextPack {
             parsed.line = line(rule.regex.span().start);
             rules.push(parsed);
         }
-        let bytes = Sha256::digest(text.replace("\r\n", "\n").as_bytes());
-        Ok(Self { id: id.clone(), sha256: hex(&bytes), rules })
+        Ok(Self { id: id.clone(), sha256: digest(text), rules })
     }
 }
 
@@ -203,6 +220,11 @@ pub(super) fn regex_error(source: &str, error: &regex::Error) -> String {
     format!("the regex cannot be used: {}", last.lines().last().unwrap_or("").trim())
 }
 
+/// The SHA-256 of a pack's file with LF line ends, in hexadecimal.
+fn digest(text: &str) -> String {
+    hex(&Sha256::digest(text.replace("\r\n", "\n").as_bytes()))
+}
+
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
         let _ = write!(out, "{byte:02x}");
@@ -237,8 +259,29 @@ mod tests {
 
     #[test]
     fn the_bundled_pack_is_sound() {
-        TextPack::parse(Path::new("common.toml"), COMMON).unwrap();
-        assert_eq!(TextPack::common().unwrap().rules.len(), COMMON.matches("[[rules]]").count());
+        for text in COMMON {
+            let pack = TextPack::parse(Path::new("common.toml"), text).unwrap();
+            assert_eq!((pack.id.as_str(), pack.rules.len()), ("common", text.matches("[[rules]]").count()));
+        }
+    }
+
+    /// The digests of the bundled pack, oldest first, with the first release that shipped each. A line of a release stays
+    /// as it is for good: cassettes name these digests. A change of the pack is a new file, and a new line here.
+    const SHIPPED: [(&str, &str); 1] =
+        [("0.1.0", "753f9cbdf85324e642bae6d69af7a911dbf4df942765f3a3af9cbb2b612a1e91")];
+
+    #[test]
+    fn no_pack_that_a_release_has_shipped_is_edited_or_missing() {
+        assert_eq!(COMMON.map(digest), SHIPPED.map(|(_, digest)| digest.to_owned()));
+        for (release, digest) in SHIPPED {
+            let named = Pack { id: "common".to_owned(), sha256: digest.to_owned() };
+            let found = TextPack::bundled(&named).map(|pack| (pack.id, pack.sha256));
+            assert_eq!(found, Some((named.id, named.sha256)), "{release}");
+        }
+        assert_eq!(TextPack::common().unwrap().sha256, SHIPPED[SHIPPED.len() - 1].1);
+        for (id, sha256) in [("common", "0"), ("team", SHIPPED[0].1)] {
+            assert!(TextPack::bundled(&Pack { id: id.to_owned(), sha256: sha256.to_owned() }).is_none());
+        }
     }
 
     #[test]

@@ -213,13 +213,13 @@ impl Rules {
     pub fn from_manifest(manifest: &Manifest, given: &[TextPack]) -> Result<Self> {
         let mut packs = Vec::new();
         for pack in &manifest.packs {
-            let bundled = if pack.id == "common" { Some(TextPack::common()?) } else { None };
-            let mut known = given.iter().cloned().chain(bundled);
+            let mut known = given.iter().cloned().chain(TextPack::bundled(pack));
             let found = known.find(|known| known.id == pack.id && known.sha256 == pack.sha256);
             packs.push(found.ok_or_else(|| {
+                let newer = if pack.id == "common" { "use the mcpreel that recorded it or a newer one, or " } else { "" };
                 Error::Usage(format!(
-                    "the cassette was redacted with the pack `{}` (sha256 {}), which is not here; give its file \
-                     with --pii-pack",
+                    "the cassette was redacted with the pack `{}` (sha256 {}), which is not here; {newer}give its \
+                     file with --pii-pack",
                     pack.id, pack.sha256
                 ))
             })?);
