@@ -41,7 +41,61 @@ impl Name {
     fn words(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.split.split('_').filter(|word| !word.is_empty())
     }
+
+    /// The name without the words that only look like names of secrets, where it has some: `secretary_token` is
+    /// `token`, and `secretary` is nothing.
+    pub(super) fn without_words(&self) -> Option<Self> {
+        let is_word = |word: &str| WORDS.binary_search(&word).is_ok();
+        let pieces = || self.split.split(|char: char| !char.is_alphanumeric());
+        if !pieces().any(is_word) {
+            return None;
+        }
+        let rest: Vec<&str> = pieces().filter(|piece| !is_word(piece)).collect();
+        Some(Self { split: rest.join("_"), joined: rest.join("_") })
+    }
 }
+
+/// Words of the dictionary that the default globs match, and that name no secret.
+const WORDS: [&str; 38] = [
+    "credentialed",
+    "credentialing",
+    "credentialism",
+    "passwordless",
+    "secretarial",
+    "secretariat",
+    "secretariats",
+    "secretaries",
+    "secretary",
+    "secretaryship",
+    "secrete",
+    "secreted",
+    "secretes",
+    "secretin",
+    "secreting",
+    "secretion",
+    "secretions",
+    "secretive",
+    "secretively",
+    "secretiveness",
+    "secretory",
+    "tokenisation",
+    "tokenise",
+    "tokenised",
+    "tokeniser",
+    "tokenisers",
+    "tokenises",
+    "tokenising",
+    "tokenism",
+    "tokenization",
+    "tokenize",
+    "tokenized",
+    "tokenizer",
+    "tokenizers",
+    "tokenizes",
+    "tokenizing",
+    "tokenless",
+    "untokenized",
+];
 
 /// Lower case that never turns another letter into an ASCII one (the Kelvin sign stays): the prefilter knows only
 /// the cases of ASCII.
@@ -211,7 +265,6 @@ pub(super) fn nature(raw: &str, name: &Name) -> (Count, Spared) {
     } else if PAGE_ENDINGS.iter().any(|ending| tight.ends_with(ending))
         || PAGE_NAMES.contains(&tight.as_str())
         || PAGE_NAMES.contains(&last_two.as_str())
-        || tight.contains("tokeniz")
     {
         Spared::Harmless
     } else {
@@ -283,6 +336,46 @@ mod tests {
     }
 
     #[test]
+    fn words_of_the_dictionary_are_no_secrets() {
+        assert!(WORDS.is_sorted());
+        let rules = super::super::Rules::new(true, &[]).unwrap();
+        for (name, expected) in [
+            ("secretary", false),
+            ("Secretary-General", false),
+            ("secretariat", false),
+            ("company.secretary.name", false),
+            ("tokenizer", false),
+            ("tokenizerPath", false),
+            ("TokenizerFast", false),
+            ("is_tokenized", false),
+            ("tokenize", false),
+            ("passwordless", false),
+            ("passwordlessLogin", false),
+            // What has a word of its own besides it is one.
+            ("secretary_password", true),
+            ("tokenizer_token", true),
+            ("tokenizerApiKey", true),
+            ("secretarySecret", true),
+            ("passwordless_secret", true),
+            ("api_tokenizer_key", true),
+            // What is no word of the dictionary is none.
+            ("secretaryx", true),
+            ("mysecretary", true),
+            ("clientsecret", true),
+            ("mysecretkey", true),
+            ("authtoken", true),
+            ("accesstoken", true),
+            ("SECRET_ARY", true),
+            ("tokenizerkey", true),
+        ] {
+            assert_eq!(rules.facts(name).rule.is_some(), expected, "{name}");
+        }
+        // A glob of one's own means what it says.
+        let own = super::super::Rules::new(true, &["secretary".to_owned()]).unwrap();
+        assert!(own.facts("secretary").rule.is_some());
+    }
+
+    #[test]
     fn natures() {
         assert!(COUNT_WORDS.is_sorted());
         for (raw, count, spared) in [
@@ -301,7 +394,6 @@ mod tests {
             ("nextSyncToken", Count::No, Spared::Harmless),
             ("asyncToken", Count::No, Spared::No),
             ("token_type", Count::No, Spared::Harmless),
-            ("tokenizer", Count::No, Spared::Harmless),
         ] {
             assert_eq!(nature(raw, &Name::of(raw)), (count, spared), "{raw}");
         }

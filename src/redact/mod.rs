@@ -29,12 +29,15 @@ mod plain;
 mod prefilter;
 mod prose;
 mod redactor;
+mod reference;
 mod roles;
 mod rules;
+mod schema;
 mod spelled;
 mod treatments;
 mod triggers;
 mod validate;
+mod versions;
 mod walk;
 
 pub use document::{Encoding, Hit};

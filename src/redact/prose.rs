@@ -2,6 +2,9 @@
 //! cut off in the middle. Prose that only speaks of tokens is left alone.
 
 use super::placeholder::is_placeholder;
+use super::reference::{
+    begins_with_code, begins_with_description, begins_with_reference, is_handed_on, is_reference, is_type,
+};
 use super::rules::Rules;
 use crate::jsonrpc::scan::Span;
 
@@ -21,7 +24,7 @@ pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(us
         if rules.facts(name.span.of(text)).rule.is_none() {
             continue;
         }
-        let Some(value) = value_behind(text, &name, separator) else { continue };
+        let Some(value) = value_behind(rules, text, &name, separator) else { continue };
         let Some(rule) = rules.pair(name.span.of(text), value.of(text)) else { continue };
         at = value.end.max(at);
         found.push((rule, value, name.span.of(text)));
@@ -29,8 +32,8 @@ pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(us
     found
 }
 
-/// Whether a value says nothing, or is a placeholder.
-pub(super) fn is_harmless(value: &str) -> bool {
+/// Whether a value says nothing, or is a placeholder. `rest` is the text that it begins.
+fn is_harmless(rules: &Rules, value: &str, rest: &str) -> bool {
     const WORDS: [&str; 24] = [
         "",
         "true",
@@ -61,45 +64,13 @@ pub(super) fn is_harmless(value: &str) -> bool {
     is_placeholder(value)
         || is_placeholder(bare)
         || WORDS.iter().any(|word| bare.eq_ignore_ascii_case(word))
-        || value.starts_with(['$', '<', '%'])
-        || value.starts_with("{{")
         || bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-' | b'_'))
-        || is_expression(bare)
-}
-
-/// Whether a value is code that gets one: `os.environ[...]`, `self.token`, `getToken()`.
-fn is_expression(value: &str) -> bool {
-    let head = value.split(['(', '[']).next().unwrap_or("");
-    let parts: Vec<&str> = head.split('.').collect();
-    let names = !head.is_empty()
-        && parts.iter().all(|part| {
-            part.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
-                && part.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
-        });
-    let called = head.len() < value.len();
-    names
-        && (called
-            || (parts.len() > 1
-                && matches!(
-                    parts.first(),
-                    Some(
-                        &("self"
-                            | "this"
-                            | "os"
-                            | "process"
-                            | "env"
-                            | "config"
-                            | "settings"
-                            | "args"
-                            | "options"
-                            | "opts"
-                            | "request"
-                            | "req"
-                            | "ctx"
-                            | "data"
-                            | "user")
-                    )
-                )))
+        || is_reference(rules, value)
+        || is_reference(rules, bare)
+        || begins_with_reference(rules, rest)
+        || begins_with_description(rest)
+        || begins_with_code(rest)
+        || is_type(value)
 }
 
 /// A name and how it is quoted.
@@ -152,7 +123,7 @@ fn name_before(text: &str, at: usize) -> Option<Named> {
 }
 
 /// The value behind the separator at `at`, when this looks like somebody naming a value.
-fn value_behind(text: &str, name: &Named, at: usize) -> Option<Span> {
+fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize) -> Option<Span> {
     let bytes = text.as_bytes();
     let separator = *bytes.get(at)?;
     let blanks = |from: usize| -> Option<usize> {
@@ -178,9 +149,8 @@ fn value_behind(text: &str, name: &Named, at: usize) -> Option<Span> {
         let value = text.get(inside..)?;
         let end = quoted_end(value.as_bytes(), quote, slashes);
         let value = value.get(..end)?;
-        let named = value.starts_with(['$', '<']) || value.starts_with("{{");
         let hidden = value.bytes().all(|byte| matches!(byte, b'*' | b'.'));
-        return (!named && !hidden).then(|| Span::new(inside, inside + end));
+        return (!is_reference(rules, value) && !hidden).then(|| Span::new(inside, inside + end));
     }
     let length = match (rest.first()?, separator) {
         (b'{' | b'[' | b'(', _) | (b'-', b' ') => return None,
@@ -199,7 +169,8 @@ fn value_behind(text: &str, name: &Named, at: usize) -> Option<Span> {
     }
     let value = text.get(start..start + length)?.trim_end();
     let value = value.get(..closing(text, name, value).unwrap_or(value.len()))?;
-    (!is_harmless(value) || is_placeholder(value)).then(|| Span::new(start, start + value.len()))
+    let harmless = is_harmless(rules, value, text.get(start..)?) || is_handed_on(name.span.of(text), value);
+    (!harmless || is_placeholder(value)).then(|| Span::new(start, start + value.len()))
 }
 
 /// Where the `>` stands that closes what the name stands in, as in `<https://h/?token=x>.`: it is no part of the value.

@@ -114,6 +114,8 @@ pub(super) struct Roles {
     pub(super) fixed: bool,
     /// A keyword of JSON Schema.
     pub(super) keyword: bool,
+    /// One that is nobody's but its writer's: `x-...`.
+    pub(super) extension: bool,
     /// Words for people in a JSON Schema.
     pub(super) prose: bool,
     /// Bytes of a picture, sound or file.
@@ -136,6 +138,7 @@ impl Roles {
             schema_values: SCHEMA_VALUES.contains(&name),
             fixed: FIXED_MEMBERS.contains(&name),
             keyword: KEYWORDS.contains(&name) || name.starts_with("x-"),
+            extension: name.starts_with("x-"),
             prose: ["title", "description", "$comment"].contains(&name),
             binary: ["data", "blob"].contains(&name),
             version: name.len() >= 7

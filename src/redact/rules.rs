@@ -16,6 +16,7 @@ use super::manifest::{Manifest, Pack};
 use super::pack::TextPack;
 use super::placeholder::{FORMS, is_placeholder, mask, pseudonym};
 use super::prefilter::Prefilter;
+use super::reference::is_reference;
 use super::treatments::Treatments;
 use super::triggers::Triggers;
 use crate::error::{Error, Result};
@@ -473,18 +474,23 @@ impl Rules {
             return unmatched(protocol());
         }
         let name = Name::of(raw);
-        let matches = |rule: &Rule| matches!(&rule.what, What::Key(glob) if glob.matches(&name));
+        // In words of the dictionary the defaults find nothing.
+        let without = name.without_words();
+        let matches = |rule: &Rule| {
+            let name = without.as_ref().filter(|_| rule.default).unwrap_or(&name);
+            matches!(&rule.what, What::Key(glob) if glob.matches(name))
+        };
         let Some(rule) = self.list.iter().position(matches) else { return unmatched(protocol()) };
         let (count, spared) = nature(raw, &name);
         Facts { rule: Some(rule), count, spared }
     }
 
-    /// The rule for a name and its value where values are all text: forms, URLs, command lines.
+    /// The rule for a name and its value where values are all text: forms, URLs, command lines, prose.
     pub(super) fn pair(&self, name: &str, value: &str) -> Option<usize> {
         let facts = self.facts(name);
         let rule = facts.rule.filter(|_| facts.spared == Spared::No)?;
-        let count = facts.count != Count::No && self.is_default(rule) && is_count(value);
-        (!count).then_some(rule)
+        let count = || facts.count != Count::No && is_count(value);
+        (!self.is_default(rule) || !(count() || is_reference(self, value))).then_some(rule)
     }
 }
 

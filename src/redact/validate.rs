@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::placeholder::is_documentation;
+use super::versions;
 use crate::jsonrpc::scan::Span;
 
 /// A further check of a match.
@@ -269,7 +270,7 @@ fn ipv4(text: &str, span: Span) -> bool {
     if back.starts_with('.') && back.chars().nth(1).is_some_and(|char| char.is_ascii_digit()) {
         return false;
     }
-    !is_version_mark(front)
+    !is_version_mark(front) && !versions::is_one_of_a_package(text, span, address)
 }
 
 /// Whether what stands in front says that numbers are a version: `v`, `version `, `Chrome/`, `pkg@`, `==`, an OID's dot.
@@ -308,8 +309,7 @@ fn is_version_mark(front: &str) -> bool {
             && lower.trim_end_matches('-').ends_with(|char: char| char.is_ascii_alphanumeric())
         || lower.ends_with("==")
         || lower.ends_with(['~', '^'])
-        || lower.ends_with(">=")
-        || lower.ends_with("<=")
+        || [">=", "<=", "~=", "!="].iter().any(|sign| lower.ends_with(sign))
 }
 
 fn ipv6(text: &str, span: Span) -> Option<Span> {

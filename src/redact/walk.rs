@@ -9,6 +9,7 @@ use super::look::{Look, Scope};
 use super::pairs;
 use super::roles::Roles;
 use super::rules::{Facts, Rules, may_name_placeholders};
+use super::schema;
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Node, Tree};
 
@@ -225,6 +226,10 @@ fn child(
                 context(Place::User, judged(rules, tree, facts, node, None, true))
             }
             () if roles.schema_values => context(Place::User, property_value(node, property)),
+            // Nor such a one: whatever it is, it is the secret property's.
+            () if !container && property.is_some() && (!roles.keyword || roles.extension) => {
+                context(Place::User, property_value(node, property))
+            }
             () if node.kind == Kind::Object && roles.schema_names => {
                 context(Place::Properties(property), None)
             }
@@ -261,6 +266,11 @@ fn child(
                 () => Place::User,
             };
             let under = judged(rules, tree, facts, node, parent.under, !protocol);
+            // `"token": {"type": "string"}` is what a token has to be, and no token.
+            if under.is_some() && facts.rule.is_some() && place == Place::User && schema::is_one(tree, index)
+            {
+                return context(Place::Schema(under), None);
+            }
             context(schema_or(tree, index, place, under), under)
         }
     }
@@ -313,19 +323,10 @@ fn property_value(node: &Node, property: Option<Under>) -> Option<Under> {
     property.filter(|under| !(under.counts && node.kind == Kind::Number))
 }
 
-/// `place`, or a schema when the node is one without being called so: an object with `type` and `properties`.
+/// `place`, or a schema when the node is one without being called so.
 fn schema_or(tree: &Tree<'_>, index: usize, place: Place, under: Option<Under>) -> Place {
     let free = under.is_none() && matches!(place, Place::Protocol | Place::Meta | Place::User);
-    if !free || tree.node(index).is_none_or(|node| node.kind != Kind::Object) {
-        return place;
-    }
-    let mut typed = false;
-    let mut properties = false;
-    for child in tree.children(index) {
-        typed |= tree.name_is(child, "type") && tree.text_of(child) == "\"object\"";
-        properties |= tree.name_is(child, "properties") && tree.text_of(child).starts_with('{');
-    }
-    if typed && properties { Place::Schema(None) } else { place }
+    if free && schema::describes_properties(tree, index) { Place::Schema(None) } else { place }
 }
 
 /// Sampling messages and tool results have `content` blocks, elicitation answers have user data there.

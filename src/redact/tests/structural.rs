@@ -184,6 +184,45 @@ fn json_schemas_stay_but_for_values_of_secret_properties() {
         r#"{"x":"{\"parameters\":{\"type\":\"object\",\"properties\":{\"token\":{\"type\":\"string\",\"default\":\"d\"}}}}"}"#,
         r#"{"x":"{\"parameters\":{\"type\":\"object\",\"properties\":{\"token\":{\"type\":\"string\",\"default\":\"REDACTED-1\"}}}}"}"#,
     );
+    // Nor one that says what it is only by its members.
+    for schema in [
+        r#"{"properties":{"token":{"type":"string"}}}"#,
+        r##"{"anyOf":[{"properties":{"token":{"type":"string"}}},{"$ref":"#/$defs/secret"}]}"##,
+        r#"{"$defs":{"secret":{"type":["string","null"],"minLength":8}}}"#,
+        r#"{"token":{"type":"string"}}"#,
+        r#"{"password":{"anyOf":[{"type":"string"},{"type":"null"}],"title":"Password","default":null}}"#,
+        r#"{"secrets":{"type":"array","items":{"type":"string"}}}"#,
+    ] {
+        in_arguments(&[], schema, schema);
+        in_arguments(
+            &[],
+            &format!(r#"{{"inputSchema":{schema}}}"#),
+            &format!(r#"{{"inputSchema":{schema}}}"#),
+        );
+    }
+    // What a schema has no place for, and what it says of a secret's value.
+    for (schema, expected) in [
+        (
+            r#"{"type":"object","properties":{"token":{"type":"string","value":"x","x-at":"y","x-of":{"v":"z"}}}}"#,
+            r#"{"type":"object","properties":{"token":{"type":"string","value":"REDACTED-1","x-at":"REDACTED-2","x-of":{"v":"REDACTED-3"}}}}"#,
+        ),
+        (r#"{"token":{"type":"string","const":"x"}}"#, r#"{"token":{"type":"string","const":"REDACTED-1"}}"#),
+        (
+            r#"{"token":{"type":"bearer","title":"x"}}"#,
+            r#"{"token":{"type":"REDACTED-1","title":"REDACTED-2"}}"#,
+        ),
+        (r#"{"token":{"$ref":"x"}}"#, r#"{"token":{"$ref":"REDACTED-1"}}"#),
+        (
+            r#"{"secret":{"type":"object","properties":{"a":"x"}}}"#,
+            r#"{"secret":{"type":"REDACTED-1","properties":{"a":"REDACTED-2"}}}"#,
+        ),
+        (
+            r#"{"secret":{"type":"array","items":["x"]}}"#,
+            r#"{"secret":{"type":"REDACTED-1","items":["REDACTED-2"]}}"#,
+        ),
+    ] {
+        in_arguments(&[], schema, expected);
+    }
     // Data that only looks like one.
     in_arguments(
         &[],

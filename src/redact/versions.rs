@@ -1,0 +1,245 @@
+//! Versions of four parts, which look like addresses: `opencv-python 4.8.0.76`. A name in front of four numbers is more
+//! often a machine than a package, so something else has to say that it is one.
+
+use std::net::Ipv4Addr;
+
+use crate::jsonrpc::scan::Span;
+
+/// Programs and libraries whose versions have four parts, and that nobody calls a machine by.
+const PACKAGES: [&str; 28] = [
+    "activerecord",
+    "activesupport",
+    "brave",
+    "chrome",
+    "chromedriver",
+    "chromium",
+    "corretto",
+    "cudnn",
+    "edge",
+    "electron",
+    "jdk",
+    "libreoffice",
+    "msedge",
+    "msedgedriver",
+    "nccl",
+    "numpy",
+    "opencv",
+    "openjdk",
+    "pandas",
+    "protobuf",
+    "pycocotools",
+    "rails",
+    "setuptools",
+    "tensorrt",
+    "torch",
+    "torchvision",
+    "vivaldi",
+    "webview",
+];
+
+/// What is done to packages, in front of the name of one.
+const DONE: [&str; 16] = [
+    "collecting",
+    "dependency",
+    "downgraded",
+    "downgrading",
+    "install",
+    "installed",
+    "installing",
+    "library",
+    "package",
+    "require",
+    "required",
+    "requirement",
+    "requires",
+    "upgrade",
+    "upgraded",
+    "upgrading",
+];
+
+/// Words in front of an address, none of which is the name of a package.
+const BEFORE_ADDRESSES: [&str; 68] = [
+    "a",
+    "accept",
+    "addr",
+    "address",
+    "addresses",
+    "against",
+    "agent",
+    "allow",
+    "and",
+    "as",
+    "at",
+    "bind",
+    "block",
+    "by",
+    "client",
+    "connect",
+    "connected",
+    "connection",
+    "database",
+    "db",
+    "deny",
+    "dest",
+    "destination",
+    "dns",
+    "domain",
+    "endpoint",
+    "for",
+    "from",
+    "gateway",
+    "host",
+    "hosts",
+    "in",
+    "inet",
+    "instance",
+    "into",
+    "ip",
+    "ips",
+    "is",
+    "listen",
+    "local",
+    "machine",
+    "master",
+    "nameserver",
+    "near",
+    "node",
+    "of",
+    "on",
+    "onto",
+    "or",
+    "peer",
+    "ping",
+    "proxy",
+    "remote",
+    "route",
+    "router",
+    "server",
+    "source",
+    "src",
+    "target",
+    "the",
+    "through",
+    "to",
+    "use",
+    "user",
+    "via",
+    "was",
+    "with",
+    "worker",
+];
+
+/// Whether the four numbers at `span` are the version of a package, by the name in front of them, what is done to it,
+/// or the lines around. Private addresses are never taken for one here.
+pub(super) fn is_one_of_a_package(text: &str, span: Span, address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    let shared = first == 100 && (64..128).contains(&second);
+    if address.is_private() || address.is_link_local() || shared || first >= 200 {
+        return false;
+    }
+    let front = last_line(text.get(..span.start).unwrap_or(""));
+    let back = text.get(span.end..).unwrap_or("");
+    // Ports, networks and what goes on are of addresses.
+    if back.starts_with([':', '/', '@']) {
+        return false;
+    }
+    let (front, braced) = match front.strip_suffix('(') {
+        Some(front) => (front, back.starts_with(')')),
+        None => (front, true),
+    };
+    let before = front.trim_end_matches([' ', '\t', ':', '|', ',', '=', '<', '>', '~', '!']);
+    let name_start = before.rfind(|char: char| !is_name_char(char)).map_or(0, |at| at + last_len(before, at));
+    let (lead, name) = (before.get(..name_start).unwrap_or(""), before.get(name_start..).unwrap_or(""));
+    if !braced || before.len() == front.len() || !name.starts_with(|char: char| char.is_ascii_alphabetic()) {
+        return false;
+    }
+    let lower = name.to_ascii_lowercase();
+    let parts = || lower.split(['-', '_']);
+    if parts().any(|part| BEFORE_ADDRESSES.binary_search(&part).is_ok())
+        || ["host", "addr", "server"].iter().any(|part| lower.contains(part))
+        || lower.ends_with("ip")
+        || lower.contains('.')
+    {
+        return false;
+    }
+    let known = parts().any(|part| PACKAGES.binary_search(&part).is_ok());
+    let word = lead.trim_end_matches([' ', '\t', ':', '"', '\'', '`']);
+    let word =
+        word.rsplit(|char: char| !char.is_ascii_alphabetic()).next().unwrap_or("").to_ascii_lowercase();
+    let alone = lead.trim_matches([' ', '\t', '*', '-', '|']).is_empty() && !front.contains([':', '=']);
+    known || DONE.binary_search(&word.as_str()).is_ok() || (alone && is_listed(text, span))
+}
+
+/// Whether the lines near the one of `span` are a list of packages: its head is among them, or two names with versions
+/// of three parts and nothing else.
+fn is_listed(text: &str, span: Span) -> bool {
+    const NEAR: usize = 400;
+    let front = text.get(floor(text, span.start.saturating_sub(NEAR))..span.start).unwrap_or("");
+    let back = text.get(span.end..floor(text, span.end.saturating_add(NEAR).min(text.len()))).unwrap_or("");
+    // The first of each is the line of the span itself.
+    let above = front.rsplit('\n').skip(1).take(3);
+    let below = back.split('\n').skip(1).take(3);
+    let mut versions = 0;
+    let mut others = 0;
+    for line in above.chain(below) {
+        let words: Vec<&str> = line
+            .split([' ', '\t', '|', '(', ')'])
+            .filter(|word| word.contains(char::is_alphanumeric))
+            .take(3)
+            .collect();
+        match words.as_slice() {
+            [] => {}
+            [name, version, ..]
+                if (name.eq_ignore_ascii_case("package") || name.eq_ignore_ascii_case("name"))
+                    && version.eq_ignore_ascii_case("version") =>
+            {
+                return true;
+            }
+            [name, version] if name.starts_with(|char: char| char.is_ascii_alphabetic()) => {
+                match version.trim_start_matches('v').split('.').filter(|part| is_number(part)).count() {
+                    3 => versions += 1,
+                    4 => {}
+                    _ => others += 1,
+                }
+            }
+            _ => others += 1,
+        }
+    }
+    versions >= 2 && others == 0
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_name_char(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.')
+}
+
+fn last_len(text: &str, at: usize) -> usize {
+    text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+}
+
+fn floor(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The end of a text, from its last line break on, as far as it matters.
+fn last_line(text: &str) -> &str {
+    const NEAR: usize = 120;
+    let near = text.get(floor(text, text.len().saturating_sub(NEAR))..).unwrap_or("");
+    near.rsplit('\n').next().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_in_order() {
+        assert!(PACKAGES.is_sorted() && DONE.is_sorted() && BEFORE_ADDRESSES.is_sorted());
+    }
+}
