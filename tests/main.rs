@@ -74,6 +74,7 @@ mod replay_tasks;
 mod replay_writes;
 mod report;
 mod run;
+mod run_urls;
 mod serve_exact;
 mod serve_legacy;
 mod serve_modern;

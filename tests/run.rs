@@ -37,7 +37,7 @@ fn tracker() -> Upstream {
 }
 
 /// A demo server that keeps a log of what it was asked.
-fn logging(sandbox: &Sandbox, name: &str) -> String {
+pub fn logging(sandbox: &Sandbox, name: &str) -> String {
     sandbox.script(
         name,
         &format!(
@@ -47,7 +47,8 @@ fn logging(sandbox: &Sandbox, name: &str) -> String {
     )
 }
 
-fn run(sandbox: &Sandbox, options: &[&str], agent_options: &[&str]) -> Run {
+/// The command, for the tests' agent.
+pub fn run(sandbox: &Sandbox, options: &[&str], agent_options: &[&str]) -> Run {
     let agent = agent();
     let mut arguments = vec!["run", "--cassette", "c.json", "--config", "mcp.json"];
     arguments.extend(options);

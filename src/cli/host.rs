@@ -41,6 +41,8 @@ pub struct Hosting<'a> {
     pub mode: Mode,
     /// The folder for reports of replays.
     pub report: Option<String>,
+    /// Secrets that are in the servers' URLs.
+    pub secrets: &'a [String],
 }
 
 /// A listener in front of one server.
@@ -60,7 +62,9 @@ enum Stop {
 
 impl Hosting<'_> {
     fn setup(&self, server: &str) -> Setup<'_> {
-        self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette)
+        let mut setup = self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette);
+        setup.redaction.secrets.values = self.secrets;
+        setup
     }
 
     /// The server, with these headers in place of the client's.

@@ -41,6 +41,8 @@ pub struct Secrets<'a> {
     pub env: &'a [String],
     /// `--secret-file`
     pub files: &'a [String],
+    /// Themselves, each long enough.
+    pub values: &'a [String],
 }
 
 impl Redaction<'_> {
@@ -100,7 +102,7 @@ impl Secrets<'_> {
     /// Whether none is named.
     #[must_use]
     pub fn are_none(&self) -> bool {
-        self.env.is_empty() && self.files.is_empty()
+        self.env.is_empty() && self.files.is_empty() && self.values.is_empty()
     }
 
     /// Rules that find the values and nothing else. From now on they are kept out of what is said. In a replay a variable may be unset: whoever has no
@@ -111,7 +113,7 @@ impl Secrets<'_> {
     /// [`Error::Usage`] for a variable that is not set or too short, [`Error::Input`] with the line for a value in a
     /// file that is too short, [`Error::Io`] for a file that cannot be read.
     pub fn read(&self, required: bool) -> Result<Arc<Rules>> {
-        let mut values = Vec::new();
+        let mut values = self.values.to_vec();
         for name in self.env {
             match door::variable(name).map(std::ffi::OsString::into_string) {
                 Some(Ok(value)) if is_long_enough(&value) => values.push(value),

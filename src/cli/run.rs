@@ -226,10 +226,15 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
     child::find(agent.first().map_or(OsStr::new(""), OsString::as_os_str))?;
 
     let chosen = door::choose_mode(command.mode.as_deref(), configured)?;
+    // Servers that are started may say what is in the URL of another one.
+    let known = hosts::FromEnvironment::of(&config);
+    let named = known.variables.iter().filter(|name| !command.secret_env.contains(name));
+    let options = command.passed_on().into_iter().chain(named.map(|name| format!("--secret-env={name}")));
     let wanted = Wanted {
         cassette: PathBuf::from(&command.cassette),
         session: command.session.clone(),
-        options: command.passed_on(),
+        options: options.collect(),
+        secrets: known.parts,
         report: command.report.as_ref().map(PathBuf::from),
         faults: command.faults.as_ref().map(PathBuf::from),
         require_all_used: command.require_all_used,

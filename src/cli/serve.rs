@@ -290,7 +290,7 @@ impl Serve {
             own: &self.redact,
             no_defaults: self.no_default_redactions,
             packs: &self.pii_pack,
-            secrets: Secrets { env: &self.secret_env, files: &self.secret_file },
+            secrets: Secrets { env: &self.secret_env, files: &self.secret_file, values: &[] },
             ..Redaction::default()
         }
     }

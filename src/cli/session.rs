@@ -60,6 +60,8 @@ pub struct Wanted {
     pub require_all_used: bool,
     /// Every fault is to fire.
     pub require_faults: bool,
+    /// Secrets that are in the servers' URLs.
+    pub secrets: Vec<String>,
 }
 
 /// A session under way.
@@ -77,6 +79,7 @@ pub struct Session {
     reports: Reports,
     require_all_used: bool,
     required_faults: Option<Faults>,
+    secrets: Vec<String>,
     /// Goes last: it holds the reports.
     folder: Folder,
 }
@@ -133,6 +136,7 @@ impl Session {
             reports: Reports::below(&folder.path),
             require_all_used: wanted.require_all_used,
             required_faults,
+            secrets: wanted.secrets,
             folder,
         };
         session.decide(&wanted.cassette, chosen, voice)?;
@@ -211,6 +215,7 @@ impl Session {
             session: &self.name,
             mode: self.mode,
             report,
+            secrets: &self.secrets,
         }
     }
 

@@ -109,6 +109,8 @@ pub struct Filled {
     pub text: String,
     /// The references that stayed: `${input:key}`, or a variable that is not set.
     pub left: Vec<String>,
+    /// Where values of the environment stand in the text, in order, and the variables they are of.
+    pub values: Vec<(Span, String)>,
 }
 
 impl Config {
@@ -402,6 +404,7 @@ fn in_words(kind: Kind) -> &'static str {
 /// Fills in `${VAR}`, `${env:VAR}` and `${VAR:-default}`. Other references are the client's.
 fn fill(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Filled {
     let (mut out, mut left, mut rest) = (String::new(), Vec::new(), text);
+    let mut values = Vec::new();
     while let Some(start) = rest.find("${") {
         let (before, reference) = rest.split_at(start);
         out.push_str(before);
@@ -418,6 +421,9 @@ fn fill(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Filled {
         let is_name =
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let value = if is_name { variable(name).filter(|value| !value.is_empty()) } else { None };
+        if let Some(value) = &value {
+            values.push((Span::new(out.len(), out.len() + value.len()), name.to_owned()));
+        }
         match value.or_else(|| default.map(str::to_owned)) {
             Some(value) => out.push_str(&value),
             None => {
@@ -428,7 +434,7 @@ fn fill(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Filled {
         rest = after;
     }
     out.push_str(rest);
-    Filled { text: out, left }
+    Filled { text: out, left, values }
 }
 
 #[cfg(test)]

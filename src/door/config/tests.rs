@@ -118,6 +118,10 @@ fn every_entry_of_every_map_is_rewritten_and_no_address_is_left() {
     }
 }
 
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
 #[test]
 fn variables_are_filled_in_as_clients_do() {
     for (text, filled, left) in [
@@ -132,9 +136,12 @@ fn variables_are_filled_in_as_clients_do() {
         ("$TOKEN {TOKEN} ${TOKEN", "$TOKEN {TOKEN} ${TOKEN", &[]),
         ("", "", &[]),
     ] {
-        let expected =
-            Filled { text: filled.to_owned(), left: left.iter().map(|it| (*it).to_owned()).collect() };
-        assert_eq!(fill(text, &variables), expected, "{text}");
+        let got = fill(text, &variables);
+        assert_eq!((got.text.as_str(), got.left.as_slice()), (filled, &owned(left)[..]), "{text}");
+        // Defaults are not of the environment.
+        let values: Vec<_> =
+            got.values.iter().map(|(span, name)| (span.of(&got.text), name.as_str())).collect();
+        assert_eq!(values, vec![("s3cret", "TOKEN"); filled.matches("s3cret").count()], "{text}");
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Address {
     path: String,
     query: Option<String>,
     userinfo: Option<String>,
+    /// What is recorded of path and query, where that is not what they are.
+    recorded: Option<(String, Option<String>)>,
 }
 
 impl std::fmt::Debug for Address {
@@ -53,7 +55,14 @@ impl Address {
             None => (rest, None),
         };
         let path = if path.is_empty() { "/" } else { path }.to_owned();
-        Ok(Self { scheme, authority: authority.to_owned(), path, query, userinfo })
+        Ok(Self { scheme, authority: authority.to_owned(), path, query, userinfo, recorded: None })
+    }
+
+    /// The same server, of whose path and query those of another URL are recorded.
+    #[must_use]
+    pub fn recorded_as(mut self, shown: Self) -> Self {
+        self.recorded = Some((shown.path, shown.query));
+        self
     }
 
     /// The URL without user information, query and fragment.
@@ -67,8 +76,10 @@ impl Address {
     #[must_use]
     pub fn recordable(&self) -> String {
         let user = if self.userinfo.is_some() { "REDACTED@" } else { "" };
-        let query = self.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
-        format!("{}://{user}{}{}{query}", self.scheme, self.authority, self.path)
+        let (path, query) =
+            self.recorded.as_ref().map_or((&self.path, &self.query), |(path, query)| (path, query));
+        let query = query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
+        format!("{}://{user}{}{path}{query}", self.scheme, self.authority)
     }
 
     /// Its path.
