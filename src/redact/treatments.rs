@@ -285,9 +285,14 @@ pub(super) fn fit_spans(recorded: &[u8], live: &[u8]) -> Option<Vec<Span>> {
     let mut rest = live.strip_prefix(first)?;
     let mut spans = Vec::new();
     let mut pieces = pieces.peekable();
+    // Where the string ends that was met last: it is looked through once, however many texts are in it.
+    let mut string_end = None;
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
-        let room = inside_string(rest);
+        let start = live.len() - rest.len();
+        let end = string_end.filter(|end| start <= *end).unwrap_or_else(|| start + inside_string(rest));
+        string_end = Some(end);
+        let room = end - start;
         let end = if last {
             // What is left must end exactly there.
             let end = rest.len().checked_sub(piece.len())?;
@@ -305,7 +310,6 @@ pub(super) fn fit_spans(recorded: &[u8], live: &[u8]) -> Option<Vec<Span>> {
                 from = at + 1;
             }
         };
-        let start = live.len() - rest.len();
         spans.push(Span::new(start, start + end));
         rest = rest.get(end + piece.len()..)?;
     }
