@@ -32,12 +32,29 @@ fn in_alphabet(byte: u8) -> bool {
     ALPHABET.get(usize::from(byte)) == Some(&true)
 }
 
-/// Whether a stretch of Base64 that looks like encoded text may stand in these bytes.
+/// Whether a stretch of Base64 that looks like encoded text may stand in these bytes, decoded or as raw JSON.
 pub(super) fn may_hold_text(bytes: &[u8]) -> bool {
+    // A slash of the alphabet may be escaped, which some encoders of JSON do.
+    if memchr::memmem::find(bytes, b"\\/").is_some() {
+        let mut plain = Vec::with_capacity(bytes.len());
+        for (at, byte) in bytes.iter().enumerate() {
+            if *byte != b'\\' || bytes.get(at + 1) != Some(&b'/') {
+                plain.push(*byte);
+            }
+        }
+        return holds_text(&plain);
+    }
+    holds_text(bytes)
+}
+
+fn holds_text(bytes: &[u8]) -> bool {
     let mut at = 0;
     while let Some(span) = next(bytes, at) {
         let stretch = bytes.get(span.start..span.end).unwrap_or_default();
-        if (0..4).any(|skip| stretch.get(skip..).is_some_and(begins_as_text)) {
+        // An escape in front lends it up to five letters.
+        let before = span.start.checked_sub(1).and_then(|before| bytes.get(before));
+        let most = if matches!(before, Some(b'\\' | b'%')) { 4 + 5 } else { 4 };
+        if (0..most).any(|skip| stretch.get(skip..).is_some_and(begins_as_text)) {
             return true;
         }
         at = span.end;
@@ -201,6 +218,18 @@ mod tests {
             let found = texts(text);
             assert_eq!(found.first().map(|found| found.1.as_str()), expected, "{text}");
             assert!(expected.is_none() || may_hold_text(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_around_a_stretch_hide_nothing() {
+        for raw in [
+            r"\u000acGFzc3dvcmQ9aHVudGVyMj8/",
+            r"\ncGFzc3dvcmQ9aHVudGVyMj8/",
+            r"%0AcGFzc3dvcmQ9aHVudGVyMj8/",
+            r"cHcgYWI\/IHBhc3N3b3JkPXgy",
+        ] {
+            assert!(may_hold_text(raw.as_bytes()), "{raw}");
         }
     }
 }

@@ -15,6 +15,12 @@ use super::triggers::Triggers;
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::tree::Tree;
 
+#[cfg(test)]
+thread_local! {
+    /// Filters are not asked.
+    pub(super) static THOROUGH: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// What is looked for in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
@@ -41,18 +47,27 @@ impl<'a> Look<'a> {
         Self { rules, echoes: None, client: false, placeholders: false }
     }
 
+    /// Everything is looked through, whatever the filters say.
+    fn is_thorough(&self) -> bool {
+        #[cfg(test)]
+        if THOROUGH.get() {
+            return true;
+        }
+        self.placeholders
+    }
+
     /// Whether anything can be found in a message.
     pub(super) fn message(&self, text: &str) -> bool {
-        self.placeholders || self.rules.prefilter().message(text) || self.may_hold(text)
+        self.is_thorough() || self.rules.prefilter().message(text) || self.may_hold(text)
     }
 
     /// Whether anything can be found in a string, given raw or decoded.
     pub(super) fn string(&self, text: &str, scope: Scope) -> bool {
         match scope {
-            Scope::All => self.placeholders || self.rules.prefilter().keys(text) || self.may_hold(text),
+            _ if self.is_thorough() => true,
+            Scope::All => self.rules.prefilter().keys(text) || self.may_hold(text),
             Scope::Routing => {
-                self.placeholders
-                    || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
+                self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
                     || self.rules.may_match(text, true)
                     || (nested::is_url(text.trim_start_matches('"')) && self.rules.prefilter().keys(text))
             }
@@ -61,7 +76,8 @@ impl<'a> Look<'a> {
 
     /// Whether a name may hold something.
     pub(super) fn name(&self, literal: &str) -> bool {
-        self.rules.may_match(literal, true)
+        self.is_thorough()
+            || self.rules.may_match(literal, true)
             || self.echoes.is_some_and(|echoes| echoes.may_be_in(literal.as_bytes()))
     }
 
@@ -125,7 +141,7 @@ impl<'a> Look<'a> {
         }
         if let Some(structure) = structure
             && scope == Scope::All
-            && self.rules.prefilter().plain(text)
+            && (self.is_thorough() || self.rules.prefilter().plain(text))
         {
             // What is named inside of an echo goes with it.
             let is_in =
@@ -135,7 +151,8 @@ impl<'a> Look<'a> {
                 parts.add_value(self.rules, rule, span);
             }
         }
-        let triggers = if self.rules.has_hinted() { Triggers::of(text.as_bytes()) } else { Triggers::ALL };
+        let known = self.rules.has_hinted() && !self.is_thorough();
+        let triggers = if known { Triggers::of(text.as_bytes()) } else { Triggers::ALL };
         let mut matches: Vec<(Span, usize, Option<String>)> = Vec::new();
         for (rule, pattern) in self.rules.texts() {
             if (self.client && pattern.server_only) || (scope == Scope::Routing && pattern.personal) {

@@ -6,8 +6,7 @@ use std::sync::OnceLock;
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
-/// What a separator can look like in a raw text: plain, or in a form body.
-const SEPARATOR: &str = "(?:[-_ +]|%20|%2d|%5f)*";
+use super::stems::Stems;
 
 /// What is longer and followed by `=` is no field of a form but the end of some Base64.
 pub(super) const LONGEST_FIELD_NAME: usize = 128;
@@ -15,75 +14,52 @@ pub(super) const LONGEST_FIELD_NAME: usize = 128;
 /// Names that match a default glob, stand in every other message, and whose numbers are never a secret.
 const SPARED: [&[u8]; 2] = [b"progressToken", b"maxTokens"];
 
+/// What texts must have in them.
 #[derive(Clone, Debug)]
-enum Stems {
+enum Needs<T> {
     /// There is nothing to look for.
     Never,
     /// Nothing can be said from the bytes.
     Always,
-    /// Some of these must be there.
-    Some {
-        regex: Pattern,
-        /// The letters of each stem: most names lack one.
-        letters: Vec<u32>,
-    },
+    /// Some of these.
+    Some(T),
 }
 
-impl Stems {
-    fn of(stems: &[Option<String>]) -> Self {
+impl<T> Needs<T> {
+    fn of(stems: &[Option<String>], build: impl FnOnce(&[&str]) -> T) -> Self {
         if stems.is_empty() {
             return Self::Never;
         }
         let known: Vec<&str> = stems.iter().flatten().map(String::as_str).collect();
-        if known.len() < stems.len() {
-            return Self::Always;
-        }
-        let patterns: Vec<String> = known.iter().map(|stem| stem.replace('_', SEPARATOR)).collect();
-        Self::Some {
-            regex: Pattern { source: patterns.join("|"), compiled: OnceLock::new() },
-            letters: known.iter().map(|stem| letters(stem.as_bytes())).collect(),
-        }
+        if known.len() < stems.len() { Self::Always } else { Self::Some(build(&known)) }
     }
 }
 
-/// A regular expression that is compiled when it is first needed: a replay may be asked before that, and compiling takes
-/// longer than all else that a start does.
+/// Words in any case, as a regular expression that is compiled when it is first needed: a replay may be asked before
+/// that, and compiling takes longer than all else that a start does.
 #[derive(Clone, Debug)]
-struct Pattern {
+struct Words {
     source: String,
     compiled: OnceLock<Option<Regex>>,
 }
 
-impl Pattern {
+impl Words {
+    fn of(words: &[&str]) -> Self {
+        Self { source: words.join("|"), compiled: OnceLock::new() }
+    }
+
     /// Always true for an expression that is too large to compile.
-    fn is_match(&self, bytes: &[u8]) -> bool {
+    fn are_in(&self, bytes: &[u8]) -> bool {
         let build = || RegexBuilder::new(&self.source).case_insensitive(true).unicode(false).build().ok();
         self.compiled.get_or_init(build).as_ref().is_none_or(|regex| regex.is_match(bytes))
     }
 }
 
-/// A bit for each letter of the alphabet; digits and separators say nothing.
-#[allow(clippy::indexing_slicing)] // Computed while compiling: out of bounds would not compile.
-const LETTERS: [u32; 256] = {
-    let mut bits = [0; 256];
-    let mut letter = 0;
-    while letter < 26 {
-        bits[b'a' as usize + letter] = 1 << letter;
-        bits[b'A' as usize + letter] = 1 << letter;
-        letter += 1;
-    }
-    bits
-};
-
-fn letters(name: &[u8]) -> u32 {
-    name.iter().fold(0, |bits, byte| bits | LETTERS.get(usize::from(*byte)).unwrap_or(&0))
-}
-
 /// The compiled filter of a rule set.
 #[derive(Clone, Debug)]
 pub(super) struct Prefilter {
-    keys: Stems,
-    pointers: Stems,
+    keys: Needs<Stems>,
+    pointers: Needs<Words>,
     escape: memmem::Finder<'static>,
     dashes: memmem::Finder<'static>,
     value: memmem::Finder<'static>,
@@ -98,8 +74,8 @@ impl Prefilter {
         let globs: Vec<_> = globs.map(glob_stem).collect();
         let pointers: Vec<_> = pointers.map(pointer_stem).collect();
         Self {
-            keys: Stems::of(&globs),
-            pointers: Stems::of(&pointers),
+            keys: Needs::of(&globs, Stems::of),
+            pointers: Needs::of(&pointers, Words::of),
             escape: memmem::Finder::new(b"\\u00"),
             dashes: memmem::Finder::new(b"--"),
             value: memmem::Finder::new(b"\"value"),
@@ -108,12 +84,11 @@ impl Prefilter {
 
     /// Whether a rule may cover something in this message.
     pub(super) fn message(&self, text: &str) -> bool {
-        let bytes = text.as_bytes();
         self.keys(text)
             || match &self.pointers {
-                Stems::Never => false,
-                Stems::Always => true,
-                Stems::Some { regex, .. } => regex.is_match(bytes) || self.hides_names(bytes),
+                Needs::Never => false,
+                Needs::Always => true,
+                Needs::Some(words) => words.are_in(text.as_bytes()) || self.hides_names(text.as_bytes()),
             }
     }
 
@@ -121,16 +96,19 @@ impl Prefilter {
     pub(super) fn keys(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         match &self.keys {
-            Stems::Never => false,
-            Stems::Always => true,
-            Stems::Some { .. } => {
-                memchr::memchr2_iter(b':', b'=', bytes).any(|at| self.is_named(bytes, at))
-                    || memchr::memchr_iter(b'[', bytes).any(|at| self.begins_with_name(bytes, at + 1))
-                    || self.dashes.find_iter(bytes).any(|at| self.begins_with_name(bytes, at + 2))
-                    || self.speaks_of_values(bytes)
-                    || self.hides_names(bytes)
-            }
+            Needs::Never => false,
+            Needs::Always => true,
+            Needs::Some(stems) => (stems.are_in_text(bytes) && self.names(bytes)) || self.hides_names(bytes),
         }
+    }
+
+    /// Whether a name that a glob matches may stand in these bytes, which hold a stem.
+    fn names(&self, bytes: &[u8]) -> bool {
+        memchr::memchr2_iter(b':', b'=', bytes).any(|at| self.is_named(bytes, at))
+            || memchr::memchr_iter(b'[', bytes).any(|at| self.begins_with_name(bytes, at + 1))
+            || self.dashes.find_iter(bytes).any(|at| self.begins_with_name(bytes, at + 2))
+            // Names may stand beside their values: `{"name":"password","value":"x"}`.
+            || self.value.find(bytes).is_some()
     }
 
     /// Whether a name that a glob matches stands right behind, perhaps in quotes.
@@ -142,35 +120,26 @@ impl Prefilter {
         len > 0 && rest.get(..len).is_some_and(|name| self.name(name))
     }
 
-    /// Whether names may stand beside their values: `{"name":"password","value":"x"}`.
-    fn speaks_of_values(&self, bytes: &[u8]) -> bool {
-        let Stems::Some { regex, .. } = &self.keys else { return false };
-        self.value.find(bytes).is_some() && regex.is_match(bytes)
-    }
-
     /// Whether [`Prefilter::keys`] looks for escapes that hide something.
     pub(super) fn sees_escapes(&self) -> bool {
-        matches!(self.keys, Stems::Some { .. })
+        matches!(self.keys, Needs::Some(_))
     }
 
     /// The same for free text, where names stand in any syntax.
     pub(super) fn plain(&self, text: &str) -> bool {
         match &self.keys {
-            Stems::Never => false,
-            Stems::Always => true,
-            Stems::Some { regex, .. } => regex.is_match(text.as_bytes()) || self.hides_names(text.as_bytes()),
+            Needs::Never => false,
+            Needs::Always => true,
+            Needs::Some(stems) => stems.are_in_text(text.as_bytes()) || self.hides_names(text.as_bytes()),
         }
     }
 
     /// Whether a glob may match this name.
     pub(super) fn name(&self, name: &[u8]) -> bool {
         match &self.keys {
-            Stems::Never => false,
-            Stems::Always => true,
-            Stems::Some { regex, letters: stems } => {
-                let lacks = !letters(name);
-                stems.iter().any(|stem| stem & lacks == 0) && regex.is_match(name)
-            }
+            Needs::Never => false,
+            Needs::Always => true,
+            Needs::Some(stems) => stems.are_in(name),
         }
     }
 
@@ -180,6 +149,11 @@ impl Prefilter {
         if bytes.get(at) == Some(&b'=') {
             let blanks = front.iter().rev().take(4).take_while(|byte| **byte == b' ').count();
             let front = front.get(..at - blanks).unwrap_or_default();
+            // In text a name may be in quotes, escaped ones perhaps.
+            let quoted = front.strip_suffix(b"\"").or_else(|| front.strip_suffix(b"'"));
+            let slashes =
+                quoted.map_or(0, |front| front.iter().rev().take_while(|byte| **byte == b'\\').count());
+            let front = quoted.map_or(front, |front| front.get(..front.len() - slashes).unwrap_or_default());
             let field = |byte: &&u8| is_field_byte(**byte);
             let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
             return front.get(front.len() - name..).is_some_and(|name| self.name(name));
@@ -213,7 +187,12 @@ impl Prefilter {
         }
         let front = front.get(..end).unwrap_or_default();
         // Names are short: no call is worth it.
-        let Some(start) = front.iter().rposition(|byte| *byte == b'"') else { return false };
+        let Some(start) = front.iter().rposition(|byte| *byte == b'"') else {
+            // The text was cut off in the middle of a name.
+            return front
+                .get(front.len().saturating_sub(LONGEST_FIELD_NAME)..)
+                .is_some_and(|name| self.name(name));
+        };
         let mut depth = 0;
         let before = front.get(..start).unwrap_or_default();
         if front.last() == Some(&b'\\') || before.last() == Some(&b'\\') {
@@ -328,6 +307,10 @@ mod tests {
             (r#"{"api__key":1}"#, true),
             (r#"{"apiKey":1}"#, true),
             ("[\"token\"", true),
+            ("oken\":1,\"my-token\":1", true),
+            ("my token\": 1", true),
+            ("'token'=1 ", true),
+            (r#"{"a":"\"token\" = 1"}"#, true),
             ("", false),
         ] {
             assert_eq!(filter.keys(text), expected, "{text}");

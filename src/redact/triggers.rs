@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::glance::Glance;
 use super::validate::card;
 
 const EMAIL: u16 = 1;
@@ -92,38 +93,8 @@ impl Hints {
     }
 }
 
-/// What a byte may begin.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Nothing,
-    Digit,
-    At,
-    Plus,
-    Colon,
-}
-
-#[allow(clippy::indexing_slicing)] // Computed while compiling: out of bounds would not compile.
-const CLASSES: [Class; 256] = {
-    let mut classes = [Class::Nothing; 256];
-    let mut digit = b'0';
-    while digit <= b'9' {
-        classes[digit as usize] = Class::Digit;
-        digit += 1;
-    }
-    classes[b'@' as usize] = Class::At;
-    classes[b'+' as usize] = Class::Plus;
-    classes[b':' as usize] = Class::Colon;
-    classes
-};
-
-/// How many bytes are looked at together.
-const CHUNK: usize = 32;
-
-/// Whether [`CLASSES`] has something for a byte, in few instructions.
-#[allow(clippy::needless_bitwise_bool)] // Without branches the compiler looks at many bytes at once.
-fn begins_something(byte: u8) -> bool {
-    (byte.wrapping_sub(b'0') <= b':' - b'0') | (byte == b'@') | (byte == b'+')
-}
+/// No IPv6 address is longer.
+const LONGEST_ADDRESS: usize = 64;
 
 impl Triggers {
     /// All of them.
@@ -139,58 +110,52 @@ impl Triggers {
         static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
         let build = || RegexBuilder::new(LITERALS).unicode(false).build().ok();
         let literal = REGEX.get_or_init(build).as_ref().is_none_or(|regex| regex.is_match(bytes));
-        let mut bits = if literal { LITERAL } else { 0 };
-        let mut at = 0;
-        while let Some(next) = next_trigger(bytes, at) {
-            at = next;
-            let class = bytes.get(at).and_then(|byte| CLASSES.get(usize::from(*byte)));
-            match class {
-                None | Some(Class::Nothing) => at += 1,
-                Some(Class::Digit) => at = digits(bytes, at, &mut bits),
-                Some(Class::At) => {
-                    if bytes.get(at + 1).is_some_and(|next| next.is_ascii_alphanumeric() || *next == b'[') {
-                        bits |= EMAIL;
-                    }
-                    at += 1;
-                }
-                Some(Class::Plus) => {
-                    let number = bytes.get(at + 1..at + 9);
-                    if number.is_some_and(|number| number.iter().all(u8::is_ascii_digit)) {
-                        bits |= PHONE;
-                    }
-                    at += 1;
-                }
-                Some(Class::Colon) => {
-                    at = colon(bytes, at, &mut bits);
-                }
-            }
-        }
-        Self(bits)
+        let Glance(bits) = Glance::of(bytes);
+        Self(bits | if literal { LITERAL } else { 0 })
     }
 }
 
-/// Where the next byte is that may begin something. Not inlined: the loops are tight on their own.
-#[inline(never)]
-fn next_trigger(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // Where there is one, the next is near.
-    const NEAR: usize = 8;
-    let first = |part: &[u8]| part.iter().position(|byte| begins_something(*byte));
-    let rest = bytes.get(at..)?;
-    let near = rest.get(..NEAR).unwrap_or(rest);
-    if let Some(offset) = first(near) {
-        return Some(at + offset);
+/// Looks for addresses of IPv6 whose colons stand from `from` up to `until`, but not at colons in front of `done`, which
+/// were looked at before. Gives the end of what was looked at now.
+pub(super) fn addresses(bytes: &[u8], from: usize, until: usize, done: usize, bits: &mut u16) -> usize {
+    // They are told by all of their groups.
+    let start = from.saturating_sub(LONGEST_ADDRESS).max(done);
+    let until = until.min(bytes.len());
+    let part = bytes.get(start..until).unwrap_or_default();
+    memchr::memchr_iter(b':', part).for_each(|offset| colon(bytes, start + offset, bits));
+    until
+}
+
+/// Looks byte by byte for whatever else is told by digits and signs, and begins from `from` up to `until`; `done` as
+/// above.
+pub(super) fn numbers(bytes: &[u8], from: usize, until: usize, done: usize, bits: &mut u16) -> usize {
+    // The letters in front of an IBAN's digits.
+    const LETTERS: usize = 2;
+    let mut at = from.max(done);
+    // What is longer than a card's number was seen where it begins.
+    while at > done && digit(bytes, at) && digit(bytes, at - 1) {
+        at -= 1;
     }
-    at += near.len();
-    // Most text is looked at by the chunk.
-    let (chunks, tail) = bytes.get(at..)?.as_chunks::<CHUNK>();
-    for chunk in chunks {
-        if chunk.iter().fold(false, |any, byte| any | begins_something(*byte)) {
-            break;
+    while let Some(byte) = bytes.get(at).filter(|_| at < until + LETTERS) {
+        match byte {
+            b'0'..=b'9' => at = digits(bytes, at, bits),
+            b'@' => {
+                if bytes.get(at + 1).is_some_and(|next| next.is_ascii_alphanumeric() || *next == b'[') {
+                    *bits |= EMAIL;
+                }
+                at += 1;
+            }
+            b'+' => {
+                let number = bytes.get(at + 1..at + 9);
+                if number.is_some_and(|number| number.iter().all(u8::is_ascii_digit)) {
+                    *bits |= PHONE;
+                }
+                at += 1;
+            }
+            _ => at += 1,
         }
-        at += CHUNK;
     }
-    let part = bytes.get(at..at + CHUNK).unwrap_or(tail);
-    first(part).map(|offset| at + offset)
+    at
 }
 
 fn digit(bytes: &[u8], at: usize) -> bool {
@@ -253,10 +218,11 @@ fn digits(bytes: &[u8], at: usize, bits: &mut u16) -> usize {
 /// Whether the digits at `at` stand right behind an escape: then the first may be the escape's own, and they are as
 /// good as anything.
 fn is_escaped(bytes: &[u8], at: usize) -> bool {
-    (2..=5).any(|back| {
+    let behind = |mark: &[u8], back: usize| {
         let front = at.checked_sub(back).and_then(|from| bytes.get(from..at)).unwrap_or_default();
-        front.strip_prefix(b"\\u").is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    })
+        front.strip_prefix(mark).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    (2..=5).any(|back| behind(b"\\u", back)) || (1..=2).any(|back| behind(b"%", back))
 }
 
 /// A card's number in groups.
@@ -282,14 +248,14 @@ fn is_card(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(card)
 }
 
-/// Whether the colon at `at` may stand in an IPv6 address, and where to go on.
-fn colon(bytes: &[u8], at: usize, bits: &mut u16) -> usize {
+/// Whether the colon at `at` may stand in an IPv6 address.
+fn colon(bytes: &[u8], at: usize, bits: &mut u16) {
     let in_address = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit() || *byte == b':');
     if !in_address(bytes.get(at + 1)) {
-        return at + 1;
+        return;
     }
     let rest = bytes.get(at..).unwrap_or_default();
-    let len = rest.iter().take(64).take_while(|byte| in_address(Some(byte))).count();
+    let len = rest.iter().take(LONGEST_ADDRESS).take_while(|byte| in_address(Some(byte))).count();
     let part = rest.get(..len).unwrap_or_default();
     let colons = memchr::memchr_iter(b':', part).count();
     let before = bytes.get(at.saturating_sub(4)..at).unwrap_or_default();
@@ -299,7 +265,6 @@ fn colon(bytes: &[u8], at: usize, bits: &mut u16) -> usize {
     if told && (colons >= 7 || (colons >= 2 && memchr::memmem::find(part, b"::").is_some())) {
         *bits |= IPV6;
     }
-    at + 1
 }
 
 #[cfg(test)]
@@ -320,6 +285,22 @@ mod tests {
             "std::vec::Vec",
         ] {
             assert!(Triggers::of(text.as_bytes()).is_none(), "{text}: {:?}", Triggers::of(text.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn escapes_in_front_hide_no_card() {
+        for text in [
+            "4012888888881881",
+            "%204012888888881881",
+            "a%3D4012 8888 8888 1881",
+            r"\u00094012888888881881",
+            "x4012-8888-8888-1881y",
+        ] {
+            let padded = format!("{}{text}", " ".repeat(60));
+            for text in [text, &padded] {
+                assert!(!Triggers::of(text.as_bytes()).is_none(), "{text}");
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ mod planted;
 mod random;
 mod structural;
 mod text;
+mod thorough;
 
 use std::sync::Arc;
 
