@@ -86,6 +86,7 @@ pub fn locate(literal: &str, decoded: &[Span]) -> Vec<Span> {
         raw: Span::new(1, 1),
         plain: Span::default(),
         whole: true,
+        escape: Vec::new(),
     };
     decoded.iter().map(|span| Span::new(place.seek(span.start, false), place.seek(span.end, true))).collect()
 }
@@ -96,6 +97,8 @@ struct Place<'a> {
     raw: Span,
     plain: Span,
     whole: bool,
+    /// What an escape stands for.
+    escape: Vec<u8>,
 }
 
 impl Place<'_> {
@@ -103,11 +106,17 @@ impl Place<'_> {
     fn seek(&mut self, offset: usize, end: bool) -> usize {
         while offset > self.plain.end || (offset == self.plain.end && !end) {
             let Some(piece) = self.pieces.next() else { return self.raw.end };
-            let mut decoded = Vec::new();
-            piece.push_to(&mut decoded);
+            let decoded = match piece {
+                Piece::Plain(text) => text.len(),
+                Piece::Escape(text) => {
+                    self.escape.clear();
+                    push_escape(&mut self.escape, text);
+                    self.escape.len()
+                }
+            };
             self.whole = matches!(piece, Piece::Escape(_));
             self.raw = Span::new(self.raw.end, self.raw.end + piece.raw_len());
-            self.plain = Span::new(self.plain.end, self.plain.end + decoded.len());
+            self.plain = Span::new(self.plain.end, self.plain.end + decoded);
         }
         match (self.whole, end) {
             (false, _) => self.raw.start + offset.saturating_sub(self.plain.start),

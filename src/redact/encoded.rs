@@ -1,8 +1,11 @@
 //! Base64 in text: stretches that decode to text, at any alignment.
 
+use std::sync::LazyLock;
+
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use memchr::memmem;
 
 use crate::jsonrpc::scan::Span;
 
@@ -35,7 +38,8 @@ fn in_alphabet(byte: u8) -> bool {
 /// Whether a stretch of Base64 that looks like encoded text may stand in these bytes, decoded or as raw JSON.
 pub(super) fn may_hold_text(bytes: &[u8]) -> bool {
     // A slash of the alphabet may be escaped, which some encoders of JSON do.
-    if memchr::memmem::find(bytes, b"\\/").is_some() {
+    static SLASH: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\\/"));
+    if SLASH.find(bytes).is_some() {
         let mut plain = Vec::with_capacity(bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             if *byte != b'\\' || bytes.get(at + 1) != Some(&b'/') {

@@ -48,7 +48,7 @@ impl<'a> Look<'a> {
     }
 
     /// Everything is looked through, whatever the filters say.
-    fn is_thorough(&self) -> bool {
+    pub(super) fn is_thorough(&self) -> bool {
         #[cfg(test)]
         if THOROUGH.get() {
             return true;
@@ -72,13 +72,6 @@ impl<'a> Look<'a> {
                     || (nested::is_url(text.trim_start_matches('"')) && self.rules.prefilter().keys(text))
             }
         }
-    }
-
-    /// Whether a name may hold something.
-    pub(super) fn name(&self, literal: &str) -> bool {
-        self.is_thorough()
-            || self.rules.may_match(literal, true)
-            || self.echoes.is_some_and(|echoes| echoes.may_be_in(literal.as_bytes()))
     }
 
     fn may_hold(&self, text: &str) -> bool {

@@ -21,6 +21,7 @@ mod key;
 mod known;
 mod look;
 mod manifest;
+mod names;
 mod nested;
 mod overlap;
 mod pack;

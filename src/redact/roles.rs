@@ -97,7 +97,7 @@ const FIXED_MEMBERS: [&str; 12] = [
 ];
 
 /// What a name means to MCP or JSON Schema, in the places where it means something.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 #[allow(clippy::struct_excessive_bools)]
 pub(super) struct Roles {
     pub(super) routes: bool,

@@ -13,6 +13,7 @@ use super::key::{Count, Glob, Name, Spared, is_count, is_protocol, nature};
 use super::known::Known;
 use super::look::Look;
 use super::manifest::{Manifest, Pack};
+use super::names::Names;
 use super::pack::TextPack;
 use super::placeholder::{FORMS, is_placeholder, mask, pseudonym};
 use super::prefilter::Prefilter;
@@ -122,6 +123,7 @@ pub struct Rules {
     profile: Option<String>,
     /// How placeholders are told from other text.
     forms: OnceLock<Option<Regex>>,
+    names: Names,
 }
 
 /// Never shows the secrets or the salt.
@@ -324,6 +326,7 @@ impl Rules {
             salted: false,
             profile: None,
             forms: OnceLock::new(),
+            names: Names::default(),
         }
     }
 
@@ -448,6 +451,11 @@ impl Rules {
         };
         let Some(forms) = self.forms.get_or_init(build) else { return Vec::new() };
         forms.find_iter(text).map(|found| Span::new(found.start(), found.end())).collect()
+    }
+
+    /// What was said about names so far.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     pub(super) fn prefilter(&self) -> &Prefilter {

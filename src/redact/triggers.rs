@@ -258,9 +258,18 @@ fn colon(bytes: &[u8], at: usize, bits: &mut u16) {
     let len = rest.iter().take(LONGEST_ADDRESS).take_while(|byte| in_address(Some(byte))).count();
     let part = rest.get(..len).unwrap_or_default();
     let colons = memchr::memchr_iter(b':', part).count();
-    let before = bytes.get(at.saturating_sub(4)..at).unwrap_or_default();
-    let front = before.iter().rev().take_while(|byte| in_address(Some(byte)));
-    let told = front.chain(part).any(u8::is_ascii_digit);
+    let start = at.saturating_sub(LONGEST_ADDRESS);
+    let before = bytes.get(start..at).unwrap_or_default();
+    let front = before.iter().rev().take_while(|byte| in_address(Some(byte))).count();
+    // Of a word (`u8::from`), unless that is an escape.
+    let word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let edge = before.len() - front;
+    let letter = edge.checked_sub(1).and_then(|last| before.get(last));
+    let escape = edge.checked_sub(2).is_some_and(|mark| before.get(mark) == Some(&b'\\'));
+    if (word(letter) && edge > 1 && !escape) || (len < LONGEST_ADDRESS && word(rest.get(len))) {
+        return;
+    }
+    let told = before.iter().rev().take(front.min(4)).chain(part).any(u8::is_ascii_digit);
     // In a JSON text a number may stand right behind a member's colon.
     if told && (colons >= 7 || (colons >= 2 && memchr::memmem::find(part, b"::").is_some())) {
         *bits |= IPV6;

@@ -6,10 +6,12 @@ use std::collections::HashMap;
 
 use super::key::{Count, Spared, is_count};
 use super::look::{Look, Scope};
+use super::names::Name;
 use super::pairs;
 use super::roles::Roles;
-use super::rules::{Facts, Rules, may_name_placeholders};
+use super::rules::{Facts, Rules};
 use super::schema;
+use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Node, Tree};
 
@@ -79,7 +81,8 @@ impl Walk {
     pub(super) fn of(look: &Look<'_>, tree: &Tree<'_>, envelope: bool) -> Self {
         let rules = look.rules;
         let pointed = if envelope { pointed(rules, tree) } else { HashMap::new() };
-        let mut names = Names { look, known: HashMap::new() };
+        let mut names = rules.names().open(rules);
+        let echoed = look.echoes.filter(|echoes| echoes.may_be_in(tree.text.as_bytes()));
         let mut walk = Self {
             marks: Vec::new(),
             open: Vec::new(),
@@ -104,7 +107,12 @@ impl Walk {
                 context.under =
                     pairs::named_by_neighbour(rules, tree, index).map(|rule| Under { rule, counts: false });
             }
-            if name.is_some_and(|name| name.holds) {
+            let holds = |literal: Span| {
+                look.is_thorough()
+                    || name.is_some_and(|name| name.holds)
+                    || echoed.is_some_and(|echoes| echoes.may_be_in(literal.of(tree.text).as_bytes()))
+            };
+            if node.name.is_some_and(holds) {
                 walk.names.push(index);
             }
             if let Some(&rule) = pointed.get(&index)
@@ -159,32 +167,6 @@ impl Walk {
             at = node.parent;
         }
         segments.iter().rev().fold(String::new(), |pointer, segment| pointer + "/" + segment)
-    }
-}
-
-/// What the rules say about each distinct name.
-struct Names<'r, 't> {
-    look: &'r Look<'r>,
-    known: HashMap<&'t str, Name>,
-}
-
-/// What is known about a member's name.
-#[derive(Clone, Copy)]
-struct Name {
-    facts: Facts,
-    roles: Roles,
-    /// The name itself may hold something that has to go.
-    holds: bool,
-}
-
-impl<'t> Names<'_, 't> {
-    fn get(&mut self, literal: &'t str) -> Name {
-        *self.known.entry(literal).or_insert_with(|| {
-            let name = string::decode(literal);
-            let facts = self.look.rules.facts(&name);
-            let holds = self.look.placeholders || may_name_placeholders(literal) || self.look.name(literal);
-            Name { facts, roles: Roles::of(&name), holds }
-        })
     }
 }
 
