@@ -244,12 +244,31 @@ fn the_cassettes_own_rules_hold_for_everyone() {
     let live = call("2", "t", r#"{"at":2,"id":"00000000-8b86-d011-b42d-00cf4fc964ff","q":2}"#);
     client.expect(&live, &said("2", "x"));
     client.close(0);
-    sandbox.tape_with(r#""match":{"ignored":["/x"]},"#, &records);
-    let run = sandbox.mcpreel(["serve", "c.json"]).run().expect(2);
-    assert_eq!(
-        run.stderr(),
-        "mcpreel: c.json: /match: has an unknown rule \"ignored\"; known are ignore, ignore_value\n"
-    );
+    let pointer = "expected is one into the request, such as /params/arguments/timestamp";
+    for (own, expected) in [
+        (
+            r#"{"ignored":["/x"]}"#,
+            "/match: has an unknown rule \"ignored\"; known are ignore, ignore_value".to_owned(),
+        ),
+        (r#"{"ignore":"/x"}"#, "/match/ignore: must be a list of strings".to_owned()),
+        (r#"{"ignore":["/x",1]}"#, "/match/ignore: must be a list of strings".to_owned()),
+        (r#"{"ignore":["x"]}"#, format!("/match/ignore: x: a JSON pointer begins with /; {pointer}")),
+        (
+            r#"{"ignore":["/x","/x~2"]}"#,
+            format!(
+                "/match/ignore: /x~2: in a JSON pointer ~ is written ~0, and / inside a name ~1; {pointer}"
+            ),
+        ),
+        (r#"{"ignore_value":{}}"#, "/match/ignore_value: must be a list of strings".to_owned()),
+        (
+            r#"{"ignore_value":["("]}"#,
+            "/match/ignore_value: (: not a regular expression: error: unclosed group".to_owned(),
+        ),
+    ] {
+        sandbox.tape_with(&format!("\"match\":{own},"), &records);
+        let run = sandbox.mcpreel(["serve", "c.json"]).run().expect(2);
+        assert_eq!(run.stderr(), format!("mcpreel: c.json: {expected}\n"), "{own}");
+    }
 }
 
 #[test]

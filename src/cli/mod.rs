@@ -5,6 +5,7 @@
 pub mod append;
 pub mod args;
 pub mod begin;
+pub mod carried;
 pub mod convert;
 pub mod demo;
 pub mod end;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::append;
+use super::carried;
 use super::listen::{self, Http};
 use super::redaction::{Secrets, manifest_of, packs_for, sayable};
 use super::report::file;
@@ -21,8 +22,6 @@ use crate::cassette::{Cassette, Exit, Server, Timing, Transport, merge};
 use crate::door::episodes::{Finished, Piped, Web};
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::jsonrpc::scan::{Members, elements};
-use crate::jsonrpc::string;
 use crate::redact;
 use crate::replay::Aside;
 use crate::replay::behind::LiveServer;
@@ -480,25 +479,11 @@ fn rules_of(path: &Path, cassette: &Cassette, matching: &Matching) -> Result<Rul
     let redaction = redact::Rules::from_manifest(&manifest, &packs)
         .map_err(|error| Error::input(path, "/redaction", error.to_string()))?
         .with_secrets_of(&secrets);
-    let mut ignore = matching.ignore.clone();
-    let mut ignore_value = matching.ignore_value.clone();
-    if let Some(text) = &cassette.head.matching {
-        let mut members = Members::of(text, 0)
-            .ok_or_else(|| Error::input(path, "/match", "must be an object of matching rules"))?;
-        while let Ok(Some((name, value))) = members.next() {
-            let list = elements(text, value).unwrap_or_default();
-            let list = list.iter().map(|span| string::decode(span.of(text)).into_owned());
-            match &*string::decode(name.of(text)) {
-                "ignore" => ignore.extend(list),
-                "ignore_value" => ignore_value.extend(list),
-                other => {
-                    let what = format!("has an unknown rule {other:?}; known are ignore, ignore_value");
-                    return Err(Error::input(path, "/match", what));
-                }
-            }
-        }
-    }
-    let rules = Rules::new(&ignore, &ignore_value, Arc::new(redaction))?;
+    let redaction = Arc::new(redaction);
+    let carried = carried::read(path, cassette, &redaction)?;
+    let ignore = [&matching.ignore[..], &carried.ignore].concat();
+    let ignore_value = [&matching.ignore_value[..], &carried.ignore_value].concat();
+    let rules = Rules::new(&ignore, &ignore_value, redaction)?;
     let of_clients = cassette.records.iter().filter(|record| record.from == crate::cassette::Side::Client);
     let ids = of_clients.filter_map(|record| record.more.as_ref()).flat_map(|more| &more.redacted);
     Ok(rules.fired(&ids.map(String::as_str).collect()))
