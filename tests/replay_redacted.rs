@@ -1,12 +1,29 @@
 //! Matching where the cassette holds placeholders: the same rules run on the live request.
 
-use crate::support::Sandbox;
-use crate::support::replay::{answered, c, call, request, result, s, said};
+use crate::support::replay::{INITIALIZED, answered, c, call, request, result, s, said};
+use crate::support::{Sandbox, initialize};
 
 const RULES: &str = r#""redaction":{"rules":["key:*token*","key:*password*","key:*secret*"]},"#;
 
 fn login(id: &str, token: &str) -> String {
     call(id, "login", &format!(r#"{{"token":"{token}"}}"#))
+}
+
+#[test]
+fn a_time_that_means_none_is_no_placeholder() {
+    let sandbox = Sandbox::new();
+    let arguments = |token: &str, since: &str| format!(r#"{{"token":"{token}","since":"{since}"}}"#);
+    let lines = [
+        initialize("{}"),
+        INITIALIZED.to_owned(),
+        call("1", "echo", &arguments("s3cr3t-one", "1970-01-01T00:00:00Z")),
+    ];
+    sandbox.record_demo("c.json", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    for (since, code) in [("1970-01-01T00:00:00Z", 0), ("2026-01-01T00:00:00Z", 3)] {
+        let mut client = sandbox.serve(&[]);
+        client.converse(&[&lines[0], &lines[1], &call("1", "echo", &arguments("another", since))]);
+        client.close(code);
+    }
 }
 
 #[test]
@@ -156,7 +173,7 @@ fn what_a_user_typed_into_a_form_is_redacted_too() {
 fn r117_a_recording_with_secrets_replays_with_a_dummy_and_with_none() {
     let sandbox = Sandbox::new();
     let call = |id: &str, key: &str| call(id, "echo", &format!(r#"{{"text":"hi","api_key":"{key}"}}"#));
-    let start = crate::support::initialize("{}");
+    let start = initialize("{}");
     let one = call("1", "sk-very-secret-1");
     let two = call("2", "sk-very-secret-2");
     sandbox.record_demo("c.json", &[&start, &one, &two]);

@@ -21,6 +21,9 @@ const SHOWN: usize = 12;
 /// The year of our dates: one that no session speaks of, since a placeholder equals any live value.
 const YEAR: &str = "1800-";
 
+/// What programs say for "no time".
+const EPOCH: &str = "1970-01-01T00:00:00Z";
+
 /// The zone of our times of day: RFC 3339 has it for "not known".
 const NO_ZONE: &str = "-00:00";
 
@@ -37,7 +40,7 @@ const TEST_NETS: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
 
 /// Every form that [`Numbers`] and the strategies of packs write, as a regular expression: how a placeholder is told
 /// from the text around it.
-pub(super) const FORMS: &str = r"REDACTED(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?|redacted(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?@redacted\.invalid|https://redacted\.invalid/(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?)|(?:urn:uuid:)?00000000-0000-4000-8000-[0-9a-f]{12}|1970-01-01T[0-9]{2}:[0-9]{2}:[0-9]{2}Z|\b1800-(?:0[1-9]|1[0-2])-[0-2][0-9]\b|\b[0-2][0-9]:[0-5][0-9]:[0-5][0-9]-00:00\b|P0Y0M0DT0H0M[0-9]+S|192\.0\.2\.[0-9]{1,3}|198\.51\.100\.[0-9]{1,3}|203\.0\.113\.[0-9]{1,3}|2001:db8:[0-9a-f:]*|<[A-Z][A-Z0-9_]*>_[0-9a-f]{12}|\x{2022}+.{0,4}";
+pub(super) const FORMS: &str = r"REDACTED(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?|redacted(?:-(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?))?@redacted\.invalid|https://redacted\.invalid/(?:[0-9a-f]{12}|[0-9]+(?:\.[0-9]+)?)|(?:urn:uuid:)?00000000-0000-4000-8000-[0-9a-f]{12}|1970-01-01T(?:00:00:(?:0[1-9]|[1-5][0-9])|00:(?:0[1-9]|[1-5][0-9]):[0-9]{2}|(?:0[1-9]|[12][0-9]):[0-9]{2}:[0-9]{2})Z|\b1800-(?:0[1-9]|1[0-2])-[0-2][0-9]\b|\b[0-2][0-9]:[0-5][0-9]:[0-5][0-9]-00:00\b|P0Y0M0DT0H0M[0-9]+S|192\.0\.2\.[0-9]{1,3}|198\.51\.100\.[0-9]{1,3}|203\.0\.113\.[0-9]{1,3}|2001:db8:[0-9a-f:]*|<[A-Z][A-Z0-9_]*>_[0-9a-f]{12}|\x{2022}+.{0,4}";
 
 /// Numbers the values that one process showed, in order of first appearance; with a salt each value has a keyed hash
 /// instead, the same in every recording.
@@ -182,9 +185,9 @@ impl Shape {
     }
 }
 
-/// A second of the day.
+/// A second of the day, but not the first one, with which a date and time would be [`EPOCH`].
 fn clock(number: usize) -> String {
-    let second = number % 86_400;
+    let second = number.saturating_sub(1) % 86_399 + 1;
     format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
@@ -298,7 +301,7 @@ pub fn is_placeholder(value: &str) -> bool {
     match value.as_bytes().first() {
         Some(b'0') => is_uuid(value) && value.starts_with("00000000-0000-4000-8000-"),
         Some(b'1') if value.starts_with("1970-01-01T") => {
-            is_time(value) && value.ends_with('Z') && value.len() == 20
+            is_time(value) && value.ends_with('Z') && value.len() == 20 && value != EPOCH
         }
         Some(b'P') => value
             .strip_prefix(NO_TIME)
@@ -337,8 +340,13 @@ mod tests {
     #[test]
     fn what_others_write_is_no_placeholder_in_a_text() {
         let forms = regex::Regex::new(FORMS).unwrap();
-        for text in ["2026-01-01T00:12:13-00:00", "1800-01-01T00:00:00Z", "PT30S, P0DT0H0M30S", "21800-01-01"]
-        {
+        for text in [
+            "2026-01-01T00:12:13-00:00",
+            "1800-01-01T00:00:00Z",
+            "PT30S, P0DT0H0M30S",
+            "21800-01-01",
+            "1970-01-01T00:00:00Z",
+        ] {
             assert!(!forms.is_match(text), "{text}");
         }
     }
@@ -410,6 +418,7 @@ mod tests {
             "P0Y0M0DT0H0MS",
             "urn:uuid:",
             "1970-01-01T00:00:01",
+            "1970-01-01T00:00:00Z",
         ] {
             assert!(!is_placeholder(value), "{value}");
         }
@@ -440,6 +449,14 @@ mod tests {
         }
         for value in ["<EMAIL>_0ae25ee7e80b", "••••1234", "•••"] {
             assert!(forms.is_match(value) && is_placeholder(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn no_time_is_the_epoch() {
+        for number in [1, 86_399, 86_400, 86_401, 2 * 86_399] {
+            let time = Shape::Time.write(number, 0, "", None);
+            assert!(time != EPOCH && is_placeholder(&time), "{number}: {time}");
         }
     }
 
