@@ -343,7 +343,7 @@ fn r079_bodies_over_the_limit() {
     let large = tool("1", &"x".repeat(5000));
     server.post(&large, &POST).expect(413);
     assert!(server.modern(&tool("2", "echo")).expect(200).body.contains("echoed"));
-    server.end(0);
+    assert!(server.end(3).stderr.contains("status 413: the request body is too large"));
 }
 
 #[test]
