@@ -342,3 +342,17 @@ fn a_replay_that_is_ended_by_a_signal_says_what_it_missed() {
         }
     }
 }
+
+/// Libraries spell what they have read anew: an answer is one however it spells the id of its request.
+#[test]
+fn an_answer_that_spells_its_id_otherwise_leaves_no_request_open() {
+    for (asked, answered) in [("1.0", "1"), (r#""a\/\u00e9""#, "\"a/\u{e9}\"")] {
+        let sandbox = Sandbox::new();
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{answered},"result":{{}}}}"#);
+        // It stays when its input has ended.
+        let server = sandbox.script("server", &format!("read -r a; echo '{answer}'; exec sleep 1000"));
+        let request = format!(r#"{{"jsonrpc":"2.0","id":{asked},"method":"ping"}}"#);
+        let run = sandbox.recorder("c.json", &["-q"], &[&server]).lines(&[&request]).run();
+        assert_eq!(run.lines(), [answer]);
+    }
+}

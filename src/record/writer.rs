@@ -19,7 +19,7 @@ use crate::cassette::segments::{Claim, SegmentHead};
 use crate::cassette::{Head, Process, Server, Transport, clock, journal};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::elements;
-use crate::jsonrpc::{pretty, string};
+use crate::jsonrpc::{canonical, pretty, string};
 use crate::mcp;
 use crate::redact::{Redactor, Rules, Side};
 
@@ -81,6 +81,19 @@ struct Open {
     listens: bool,
 }
 
+/// A scope, and the id of a request in it, in its comparison form: servers spell anew what they have read.
+type Key = (u32, Vec<u8>);
+
+fn key(scope: u32, id: &str) -> Key {
+    let mut form = Vec::with_capacity(id.len() + 2);
+    match id.as_bytes().first() {
+        Some(b'"') => canonical::write_string(id, &mut form),
+        Some(b'-' | b'0'..=b'9') => canonical::write_number(id, &mut form),
+        _ => form.extend_from_slice(id.as_bytes()),
+    }
+    (scope, form)
+}
+
 /// A segment, and what has to be remembered while it is written.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -92,10 +105,10 @@ pub(super) struct Writer {
     redactor: Redactor,
     /// It adds to a cassette, from the live server behind a replay.
     live: bool,
-    /// Requests that wait for their answer, by scope and id.
-    open: HashMap<(u32, String), Open>,
+    /// Requests that wait for their answer.
+    open: HashMap<Key, Open>,
     /// Requests whose answers tell who the server is: whether it is `initialize`.
-    introductions: HashMap<(u32, String), bool>,
+    introductions: HashMap<Key, bool>,
     lines: String,
 }
 
@@ -339,12 +352,12 @@ impl Writer {
         match (from, view.shape) {
             (From::Client, Shape::Request) => {
                 let method = view.method_name(text);
-                let open = self.open.entry((scope, id.to_owned())).or_default();
+                let open = self.open.entry(key(scope, id)).or_default();
                 open.times += 1;
                 open.exchange = exchange;
                 open.listens = method == "subscriptions/listen";
                 if matches!(&*method, "initialize" | "server/discover") {
-                    self.introductions.insert((scope, id.to_owned()), method == "initialize");
+                    self.introductions.insert(key(scope, id), method == "initialize");
                 } else if self.server.protocol.is_empty() && mcp::era(text, view) == mcp::Era::Modern {
                     self.server.protocol.extend(mcp::version(text, view));
                 }
@@ -357,7 +370,7 @@ impl Writer {
             (From::Server, Shape::Response) => {
                 self.close(scope, id);
                 let waited = !self.introductions.is_empty();
-                let introduces = waited.then(|| self.introductions.remove(&(scope, id.to_owned()))).flatten();
+                let introduces = waited.then(|| self.introductions.remove(&key(scope, id))).flatten();
                 if let Some(initialize) = introduces {
                     self.introduce(initialize, text, view);
                 } else if self.server.info.is_none() {
@@ -372,7 +385,7 @@ impl Writer {
     }
 
     fn close(&mut self, scope: u32, id: &str) {
-        let key = (scope, id.to_owned());
+        let key = key(scope, id);
         if let Some(open) = self.open.get_mut(&key) {
             open.times -= 1;
             if open.times == 0 {
