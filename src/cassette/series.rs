@@ -126,7 +126,7 @@ impl Series {
         if first {
             mine.recorder = head.recorder;
         }
-        if first || is_earlier {
+        if mine.recorded_at.is_empty() || is_earlier {
             mine.recorded_at = head.recorded_at;
         }
         mine.processes.extend(head.processes);
@@ -264,6 +264,11 @@ mod tests {
         let whole = joined(vec![recording(12, "a", &[]), recording(10, "a", &[5]), untimed(11, "b", &[])]);
         assert_eq!((whole.timing, messages(&whole)), (Timing::Known, vec![r#"a 1/2 {"at":5}"#.to_owned()]));
         assert_eq!(joined(vec![untimed(10, "a", &[])]).timing, Timing::Absent);
+        let mut nowhen = recording(13, "b", &[]);
+        nowhen.head.recorded_at.clear();
+        let whole = joined(vec![nowhen, recording(12, "a", &[1]), recording(10, "a", &[5])]);
+        assert_eq!(messages(&whole), [r#"a 2/4 {"at":5}"#, r#"a 1/2 {"at":1}"#]);
+        assert_eq!(whole.head.recorded_at, "2026-11-29T20:33:10.000Z");
         assert_eq!(joined(Vec::new()).head.recorded_at, "");
     }
 }
