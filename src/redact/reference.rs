@@ -151,8 +151,9 @@ pub(super) fn begins_with_code(text: &str) -> bool {
             }
         }
     }
-    // It was cut off.
-    fits && depth > 0
+    // It was cut off, or goes on in the next line.
+    let is_code = head.contains(['_', '.']);
+    depth > 0 && (inside.starts_with(['"', '\'']) || (is_code && inside.starts_with(['\n', '\r'])))
 }
 
 /// Whether a value says of what type one is, and no more: `string (required)`, `str | None`.

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use crate::jsonrpc::scan::Span;
 
 /// Programs and libraries whose versions have four parts, and that nobody calls a machine by.
-const PACKAGES: [&str; 28] = [
+const PACKAGES: [&str; 27] = [
     "activerecord",
     "activesupport",
     "brave",
@@ -15,7 +15,6 @@ const PACKAGES: [&str; 28] = [
     "chromium",
     "corretto",
     "cudnn",
-    "edge",
     "electron",
     "jdk",
     "libreoffice",
@@ -132,17 +131,37 @@ const BEFORE_ADDRESSES: [&str; 68] = [
 /// Whether the four numbers at `span` are the version of a package, by the name in front of them, what is done to it,
 /// or the lines around. Private addresses are never taken for one here.
 pub(super) fn is_one_of_a_package(text: &str, span: Span, address: Ipv4Addr) -> bool {
+    // Ports, networks and what goes on are of addresses.
+    let goes_on = text.get(span.end..).is_some_and(|back| back.starts_with([':', '/', '@']));
+    // `opencv 4.7.0.72 -> 4.8.0.76`: the one before tells.
+    let is_newer = || {
+        older(text, span).is_some_and(|older| {
+            older.of(text).parse().is_ok_and(|address| may_be_version(address) && is_named(text, older))
+        })
+    };
+    !goes_on && may_be_version(address) && (is_named(text, span) || is_newer())
+}
+
+fn may_be_version(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     let shared = first == 100 && (64..128).contains(&second);
-    if address.is_private() || address.is_link_local() || shared || first >= 200 {
-        return false;
-    }
+    !(address.is_private() || address.is_link_local() || shared || first >= 200)
+}
+
+/// What stands in front of an arrow in front of `span`.
+fn older(text: &str, span: Span) -> Option<Span> {
+    let front = last_line(text.get(..span.start)?);
+    let arrow = front.trim_end_matches(' ');
+    let before =
+        ["->", "=>", "\u{2192}"].iter().find_map(|sign| arrow.strip_suffix(sign))?.trim_end_matches(' ');
+    let digits = before.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
+    let start = span.start - front.len();
+    Some(Span::new(start + digits.len(), start + before.len()))
+}
+
+fn is_named(text: &str, span: Span) -> bool {
     let front = last_line(text.get(..span.start).unwrap_or(""));
     let back = text.get(span.end..).unwrap_or("");
-    // Ports, networks and what goes on are of addresses.
-    if back.starts_with([':', '/', '@']) {
-        return false;
-    }
     let (front, braced) = match front.strip_suffix('(') {
         Some(front) => (front, back.starts_with(')')),
         None => (front, true),
