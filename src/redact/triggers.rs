@@ -22,6 +22,9 @@ const LITERAL: u16 = 1 << 7;
 /// What tokens begin with.
 const LITERALS: &str = "PRIVATE KEY|eyJ|[Bb]earer|BEARER|[Bb]asic|BASIC|A[KS]IA|ABIA|ACCA|gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent|oas|ffct)-|xox|xapp-|hooks\\.slack|[rs]k_live|[rs]k_test|whsec_|AIza|GOCSPX-|ya29\\.|sk-|npm_|pypi-|hf_";
 
+/// No token is shorter than `Basic abcdefgh`.
+const SHORTEST_TOKEN: usize = 14;
+
 /// The detectors that a text may concern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Triggers(u16);
@@ -109,7 +112,8 @@ impl Triggers {
     pub(super) fn of(bytes: &[u8]) -> Self {
         static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
         let build = || RegexBuilder::new(LITERALS).unicode(false).build().ok();
-        let literal = REGEX.get_or_init(build).as_ref().is_none_or(|regex| regex.is_match(bytes));
+        let literal = bytes.len() >= SHORTEST_TOKEN
+            && REGEX.get_or_init(build).as_ref().is_none_or(|regex| regex.is_match(bytes));
         let Glance(bits) = Glance::of(bytes);
         Self(bits | if literal { LITERAL } else { 0 })
     }
