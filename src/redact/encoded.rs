@@ -39,7 +39,7 @@ fn in_alphabet(byte: u8) -> bool {
 pub(super) fn may_hold_text(bytes: &[u8]) -> bool {
     // A slash of the alphabet may be escaped, which some encoders of JSON do.
     static SLASH: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\\/"));
-    if SLASH.find(bytes).is_some() {
+    if memchr::memchr(b'\\', bytes).is_some() && SLASH.find(bytes).is_some() {
         let mut plain = Vec::with_capacity(bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             if *byte != b'\\' || bytes.get(at + 1) != Some(&b'/') {

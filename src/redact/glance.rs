@@ -9,9 +9,11 @@ use super::triggers;
 /// How many places are looked at together.
 const BLOCK: usize = 64;
 /// How far a look at one place reaches.
-const AHEAD: usize = 16;
-/// What the compiler looks at with one instruction: blocks are a multiple of it.
-const LANES: usize = 16;
+const REACH: usize = 16;
+/// How far the marks of what begins at one place may be.
+const AHEAD: usize = LANES + REACH;
+/// What the compiler looks at in one turn: blocks are a multiple of it.
+const LANES: usize = 32;
 
 /// What stood out: which detectors of the bundled pack that go by digits and signs may find something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +59,11 @@ impl Glance {
         if has_address(block) {
             done.addresses = triggers::addresses(bytes, at, until, done.addresses, &mut self.0);
         }
-        let mut kinds = [0; BLOCK + AHEAD];
-        let kinds = kinds.get_mut(..block.len()).unwrap_or_default();
+        if !has_mark(block) {
+            return;
+        }
+        let mut kinds = [0; BLOCK + REACH];
+        let kinds = kinds.get_mut(..block.len() - LANES).unwrap_or_default();
         sort(block, kinds);
         if has_number(kinds) {
             done.numbers = triggers::numbers(bytes, at, until, done.numbers, &mut self.0);
@@ -68,10 +73,14 @@ impl Glance {
 
 // Below there are no branches and lengths are unknown when compiled: then the compiler looks at many places at once.
 
-fn any<const N: usize>(block: &[u8], is: impl Fn(&[u8; N]) -> u8) -> bool {
-    // As many places as there are without what stands behind the block.
-    let places = block.get(..block.len().saturating_sub(AHEAD + 1) + N).unwrap_or_default();
-    places.array_windows().fold(0, |any, place| any | is(place)) != 0
+fn any<const N: usize>(block: &[u8], last: usize, is: impl Fn(&[u8; N]) -> u8) -> bool {
+    places::<N>(block, last).array_windows().fold(0, |any, place| any | is(place)) != 0
+}
+
+/// What `N` bytes are looked at together of, for as many places as there are without the last ones. That is a multiple of
+/// [`LANES`]: the compiler takes the rest one by one.
+fn places<const N: usize>(block: &[u8], last: usize) -> &[u8] {
+    block.get(..block.len().saturating_sub(last + 1) + N).unwrap_or_default()
 }
 
 fn equal(byte: u8, other: u8) -> u8 {
@@ -85,19 +94,30 @@ fn digit(byte: u8) -> u8 {
 /// Whether a digit is there, or a sign that something begins with.
 #[inline(never)]
 fn has_sign(block: &[u8]) -> bool {
-    any(block, |[byte]| {
+    any(block, AHEAD, |[byte]| {
         u8::from(byte.wrapping_sub(b'0') <= b':' - b'0') | equal(*byte, b'@') | equal(*byte, b'+')
     })
 }
 
-/// Whether two colons are there with four hexadecimal digits between them at most, as in an IPv6 address.
+/// Whether two colons are there with four characters between them at most, as in an IPv6 address.
 #[inline(never)]
 fn has_address(block: &[u8]) -> bool {
-    any(block, |[colon, next, second, third, fourth, fifth]| {
-        let hex = digit(*next) | u8::from((next | 0x20).wrapping_sub(b'a') < 6);
-        let later = equal(*second, b':') | equal(*third, b':') | equal(*fourth, b':') | equal(*fifth, b':');
-        equal(*colon, b':') & (equal(*next, b':') | (hex & later))
+    any(block, AHEAD, |[colon, next, second, third, fourth, fifth]| {
+        let later = equal(*next, b':') | equal(*second, b':') | equal(*third, b':');
+        equal(*colon, b':') & (later | equal(*fourth, b':') | equal(*fifth, b':'))
     })
+}
+
+/// Whether there is one of the marks that numbers are told by in front of a digit (`+`, `-`, `.` or a capital), or as many
+/// digits as a card has, or a sign of e-mail.
+#[inline(never)]
+fn has_mark(block: &[u8]) -> bool {
+    let marked = any(block, REACH, |[byte, next]| {
+        let mark = u8::from(byte.wrapping_sub(b'+') < 4) | u8::from(byte.wrapping_sub(b'A') < 26);
+        (digit(*next) & mark) | equal(*byte, b'@')
+    });
+    // There are far fewer than 256 places.
+    marked || places::<1>(block, REACH).iter().fold(0_u8, |sum, byte| sum.wrapping_add(digit(*byte))) > 12
 }
 
 const DIGIT: u8 = 1;
@@ -129,7 +149,7 @@ fn sort(block: &[u8], kinds: &mut [u8]) {
 /// Whether any other detector that goes by digits and signs may find something.
 #[inline(never)]
 fn has_number(kinds: &[u8]) -> bool {
-    any(kinds, |[a, b, c, d, e, f, g, _, i, j, _, _, m]| {
+    any(kinds, REACH, |[a, b, c, d, e, f, g, _, i, j, _, _, m]| {
         // The bits go to the lowest place, and then what all have stays.
         // Thirteen digits of a card, perhaps in groups.
         let card = a & ((b & d & g & j & m) / GROUPED);
