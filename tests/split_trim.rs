@@ -123,6 +123,34 @@ fn a_part_by_time_has_the_handshakes_that_it_needs() {
     assert_eq!(places(&sandbox, "q/part-2.cassette.json"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 }
 
+/// A clock that was set back, or a hand, may put a request before the result that it goes on with.
+#[test]
+fn what_goes_on_with_a_result_stays_with_it_whatever_its_time_is() {
+    let show = |times: &str| {
+        format!(
+            r#"{{"mcpreel":1,"servers":{{"a":{{"transport":"stdio"}}}},"messages":[
+            {{"from":"client","payload":{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"x","task":{{}}}}}}}},
+            {{"from":"server","payload":{{"jsonrpc":"2.0","id":1,"result":{{"task":{{"taskId":"t-1"}}}}}}}},
+            {{"from":"client","payload":{{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{{"taskId":"t-1"}}}}}},
+            {{"from":"server","payload":{{"jsonrpc":"2.0","id":2,"result":{{"taskId":"t-1"}}}}}},
+            {{"from":"client","payload":{{"jsonrpc":"2.0","id":3,"method":"ping"}}}}],"timing_ms":[{times}]}}"#
+        )
+    };
+    let one = "p/part-1.cassette.json\t5 messages\n";
+    let two = "p/part-1.cassette.json\t4 messages\np/part-2.cassette.json\t1 messages\n";
+    for (times, how, expected) in [
+        ("100000,101000,0,100,102000", &[][..], one),
+        ("100000,101000,0,100,300000", &[], two),
+        ("100000,101000,0,100,300000", &["--every", "60"], two),
+        ("0,1,300000,300001,300002", &[], one),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.file("c.json", show(times));
+        let done = run(&sandbox, &[&["split", "c.json", "--by", "time", "-o", "p"], how].concat()).expect(0);
+        assert_eq!(done.stdout(), expected, "{times} {how:?}");
+    }
+}
+
 #[test]
 fn a_part_that_was_changed_goes_by_its_times() {
     let sandbox = Sandbox::new();

@@ -175,7 +175,7 @@ impl Split {
         let at = |index: &usize| units.cassette.records.get(*index).map_or(0, |record| record.at);
         let gap = self.gap.map_or(60_000_000, |gap| gap.0);
         let mut part_of: Vec<usize> = vec![0; units.list.len()];
-        let mut parts = 0;
+        let mut part = 0;
         let mut latest: Option<u64> = None;
         let mut stretch = None;
         let mut order: Vec<usize> = (0..units.list.len()).collect();
@@ -185,26 +185,33 @@ impl Split {
         for index in order {
             let Some(unit) = units.list.get(index) else { continue };
             let begin = start(index);
-            let own = self.every.map(|every| (begin - first) / every.0);
-            let new = match (own, latest) {
-                (_, None) => true,
-                (Some(_), Some(_)) => own != stretch,
-                (None, Some(latest)) => begin.saturating_sub(latest) >= gap,
-            };
-            // What goes on with a result stays with it.
-            let with = unit.follows.first().and_then(|first| part_of.get(*first)).copied();
-            if new && with.is_none() {
-                parts += 1;
-                stretch = own;
+            if unit.follows.is_empty() {
+                let own = self.every.map(|every| (begin - first) / every.0);
+                let new = match (stretch, own, latest) {
+                    // The first part begins with the first of those that may begin one.
+                    (None, ..) => false,
+                    (Some(stretch), Some(_), _) => own != stretch,
+                    (_, None, latest) => latest.is_some_and(|latest| begin.saturating_sub(latest) >= gap),
+                };
+                part += usize::from(new);
+                stretch = Some(own);
+                if let Some(slot) = part_of.get_mut(index) {
+                    *slot = part;
+                }
             }
             let end = unit.records.iter().map(at).max().unwrap_or(begin);
             latest = Some(latest.map_or(end, |latest| latest.max(end)));
-            if let Some(slot) = part_of.get_mut(index) {
-                *slot = with.unwrap_or(parts - 1);
+        }
+        // What goes on with a result stays with it, also where its time is before that.
+        for (index, unit) in units.list.iter().enumerate() {
+            let with = unit.follows.first().and_then(|first| part_of.get(*first)).copied();
+            if let (Some(with), Some(slot)) = (with, part_of.get_mut(index)) {
+                *slot = with;
             }
         }
-        let mut pieces: Vec<Piece> =
-            (1..=parts).map(|number| Piece { name: format!("part-{number}"), records: Vec::new() }).collect();
+        let mut pieces: Vec<Piece> = (0..=part)
+            .map(|part| Piece { name: format!("part-{}", part + 1), records: Vec::new() })
+            .collect();
         let mut clients: HashMap<usize, HashSet<Client>> = HashMap::new();
         for (unit, part) in units.list.iter().zip(&part_of) {
             clients.entry(*part).or_default().insert((unit.server, unit.client));
