@@ -152,6 +152,19 @@ fn what_goes_on_with_a_result_stays_with_it_whatever_its_time_is() {
 }
 
 #[test]
+fn parts_have_the_shape_of_what_came_by_a_pipe() {
+    let sandbox = Sandbox::new();
+    sandbox.file("show.json", SHOW);
+    run(&sandbox, &["convert", "show.json", "-o", "show.jsonl"]).expect(0);
+    for (name, ending) in [("show.json", "json"), ("show.jsonl", "jsonl")] {
+        let split =
+            sandbox.mcpreel(&["split", "-", "--by", "server", "-o", ending]).input(sandbox.read(name));
+        let first = format!("{ending}/a.cassette.{ending}\t");
+        assert!(split.run().expect(0).stdout().starts_with(&first), "{name}");
+    }
+}
+
+#[test]
 fn a_part_that_was_changed_goes_by_its_times() {
     let sandbox = Sandbox::new();
     sandbox.file("show.json", SHOW);

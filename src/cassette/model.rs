@@ -77,6 +77,12 @@ impl Cassette {
         }
     }
 
+    /// Whether it was read from a journal, or from several.
+    #[must_use]
+    pub fn is_journal(&self) -> bool {
+        matches!(recognise(&self.text), Some(Shape::Journal))
+    }
+
     /// The text of a record's message; `None` when it holds no JSON value.
     #[must_use]
     pub fn payload(&self, record: &Record) -> Option<&str> {

@@ -224,7 +224,7 @@ impl Redact {
                 }
                 written.text
             }
-            None if is_journal(&input.bytes) => journal::write(&scrubbed),
+            None if cassette.is_journal() => journal::write(&scrubbed),
             None => document::write(&scrubbed),
         };
         Self::prove(&input.name, &text, &rules)?;
@@ -337,13 +337,6 @@ fn read(file: &str) -> Result<Input> {
 
 fn format_of(bytes: &[u8]) -> Option<Format> {
     std::str::from_utf8(bytes).ok().and_then(foreign::recognise)
-}
-
-fn is_journal(bytes: &[u8]) -> bool {
-    let first = bytes.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
-    first.is_some_and(|line| {
-        memchr::memmem::find(line, b"\"journal\"").is_some() && line.trim_ascii().ends_with(b"}")
-    })
 }
 
 /// What is left in a file.

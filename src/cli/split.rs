@@ -127,7 +127,11 @@ impl Split {
                 (units.cassette, pieces)
             }
         };
-        let as_journal = merge::is_journal(Path::new(&self.cassette));
+        // What comes by a pipe has no name that would tell.
+        let as_journal = match self.cassette.as_str() {
+            "-" => cassette.is_journal(),
+            named => merge::is_journal(Path::new(named)),
+        };
         let paths = self.paths(&pieces, as_journal);
         for path in &paths {
             Output::Path(path.clone()).check()?;
