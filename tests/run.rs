@@ -325,7 +325,11 @@ fn statuses_say_what_happened() {
             2,
             "unset.json: /mcpServers/web: ${NO_SUCH_HOST} in the URL is not set",
         ),
-        (&["--config", "mcp.json", "--ordering", "odd", "--", agent, "{config}"], 2, "--ordering"),
+        (
+            &["--config", "mcp.json", "--ordering", "odd", "--", agent, "{config}"],
+            2,
+            "mcpreel: --ordering \"odd\": \"odd\" is not one of per-key, strict, any",
+        ),
         (
             &["--config", "mcp.json", "--", "true", "{config}"],
             1,

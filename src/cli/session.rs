@@ -18,7 +18,7 @@ use super::report::merge::Summary;
 use super::report::row::subject;
 use super::say;
 use super::use_::Use;
-use super::{report, staging};
+use super::{args, report, staging};
 use crate::cassette::lock;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
@@ -383,8 +383,7 @@ fn parsed(options: &[String]) -> Result<Use> {
         .iter()
         .flat_map(|option| option.split_once('=').map_or(vec![option.as_str()], |(a, b)| vec![a, b]))
         .collect();
-    Use::from_args(&["mcpreel", "use"], &words)
-        .map_err(|exit| Error::Usage(exit.output.trim().replace('\n', " ")))
+    Use::from_args(&["mcpreel", "use"], &words).map_err(|exit| Error::Usage(args::reworded(&exit.output)))
 }
 
 /// A path that counts in any folder.
