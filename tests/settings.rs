@@ -34,6 +34,8 @@ fn the_mode_is_that_of_the_nearest_file_unless_something_else_says_one() {
         (&[], "mode none (mcpreel.toml): replaying c.json"),
         (&["--config-file", "../../elsewhere.toml"], "mode all (mcpreel.toml): recording into c.json"),
         (&["--no-config"], "mode once (default): replaying c.json"),
+        // A value is none of the options.
+        (&["--session", "config-file", "--repeat", "last"], "mode none (mcpreel.toml): replaying c.json"),
     ] {
         let said = said(&sandbox, &with(options), 0);
         assert!(said.contains(expected), "{options:?}: {said}");
@@ -89,6 +91,10 @@ fn mistakes_are_told_before_anything_starts() {
     let missing =
         said(&sandbox, &["use", "--config-file", "none.toml", "--cassette", "c.json", "--", MCPREEL], 2);
     assert!(missing.contains("cannot read the configuration none.toml"), "{missing}");
+    assert_eq!(
+        said(&sandbox, &with(&["--config-file", "none.toml", "--no-config"]), 2),
+        "mcpreel: --config-file and --no-config exclude each other; see mcpreel use --help\n"
+    );
 }
 
 #[test]

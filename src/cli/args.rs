@@ -141,6 +141,7 @@ pub fn split(program: &Program<'_>, info: &CommandInfoWithArgs, raw: Vec<OsStrin
         path: Vec::new(),
         positionals: Vec::new(),
         given: Vec::new(),
+        config: None,
         rest: raw.into(),
         command: None,
         bare_command: false,
@@ -159,6 +160,8 @@ struct Walk<'a> {
     path: Vec<String>,
     positionals: Vec<String>,
     given: Vec<&'static str>,
+    /// The configuration file that was named.
+    config: Option<String>,
     rest: VecDeque<OsString>,
     command: Option<Vec<OsString>>,
     /// The command began without a `--`.
@@ -368,6 +371,9 @@ impl<'a> Walk<'a> {
             Some(value) => value,
             None => self.next_value(name)?,
         };
+        if bare(flag) == CONFIG {
+            self.config = Some(value.clone());
+        }
         self.front.push(value);
         Ok(())
     }
@@ -440,13 +446,14 @@ impl<'a> Walk<'a> {
         else {
             return Ok(Settings::default());
         };
-        if self.given.iter().any(|given| given.trim_start_matches('-') == NO_CONFIG) {
-            return Ok(Settings::default());
+        let wants_none = self.given.iter().any(|given| given.trim_start_matches('-') == NO_CONFIG);
+        match (&self.config, wants_none) {
+            (Some(_), true) => return self.usage(format!("--{CONFIG} and --{NO_CONFIG} exclude each other")),
+            (None, true) => return Ok(Settings::default()),
+            _ => {}
         }
-        let named = self.front.iter().position(|word| word.trim_start_matches('-') == CONFIG);
-        let named = named.and_then(|at| self.front.get(at + 1)).map(String::as_str);
-        let mut settings =
-            (self.program.settings)(named).map_err(|error| Stop::Configuration(error.to_string()))?;
+        let mut settings = (self.program.settings)(self.config.as_deref())
+            .map_err(|error| Stop::Configuration(error.to_string()))?;
         let (mut added, mut used) = (Vec::new(), Vec::new());
         for setting in settings.list.iter().filter(|setting| setting.commands.contains(&command.as_str())) {
             // What the command has no option for is meant for others, and a mode has a rank of its own.
