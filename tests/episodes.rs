@@ -478,6 +478,10 @@ fn what_makes_no_sense_is_said_before_anything_starts() {
         (&["serve", "c.json", "--url", url], "--url is for a live server, and that needs --new-episodes"),
         (&["serve", "c.json", "--force"], "--force is for a live server, and that needs --new-episodes"),
         (
+            &["serve", "c.json", "--redact", "*pin*"],
+            "--redact is for a live server, and that needs --new-episodes",
+        ),
+        (
             &["serve", "c.json", "--new-episodes"],
             "serve --new-episodes needs the server's command line after --",
         ),

@@ -277,6 +277,7 @@ fn what_cannot_be_done_is_told_in_one_line() {
             "say where the result goes: --in-place, or -o OUT (- is standard output); or --check",
         ),
         (&["c.json", "--in-place", "-o", "x"], 2, "either --in-place or -o"),
+        (&["c.json", "--in-place", "--format", "json"], 2, "--format goes with --check"),
         (&["c.json", "--check", "--in-place"], 2, "--check writes nothing: leave out --in-place and -o"),
         (&["c.json", "c.json", "-o", "x"], 2, "-o takes one cassette; for several --in-place"),
         (

@@ -44,8 +44,8 @@ pub struct Redact {
     #[argh(option, short = 'o', arg_name = "out")]
     pub output: Option<String>,
     /// with --check: text (default) or json
-    #[argh(option, arg_name = "format", default = "Shown::Text")]
-    pub format: Shown,
+    #[argh(option, arg_name = "format")]
+    pub format: Option<Shown>,
     /// also redact values of keys like this, or at this JSON pointer: KEYGLOB[=TEXT] or /pointer[=TEXT]
     #[argh(option, arg_name = "rule")]
     pub redact: Vec<String>,
@@ -126,6 +126,7 @@ impl Redact {
                 usage("--check writes nothing: leave out --in-place and -o")
             }
             (true, ..) => self.check(out, notes),
+            _ if self.format.is_some() => usage("--format goes with --check"),
             (false, true, Some(_)) => usage("either --in-place or -o"),
             (false, false, None) => {
                 usage("say where the result goes: --in-place, or -o OUT (- is standard output); or --check")
@@ -264,7 +265,7 @@ impl Redact {
                 (Err(error), None) => return Err(error),
             }
         }
-        let text = match self.format {
+        let text = match self.format.unwrap_or(Shown::Text) {
             Shown::Text => found.iter().map(Finding::line).collect(),
             Shown::Json => json(&found),
         };

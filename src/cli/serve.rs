@@ -13,6 +13,7 @@ use super::ready;
 use super::record::{Setup, around_a_command, check_name, check_session};
 use super::redaction::{Redaction, Secrets};
 use super::report::folder;
+use super::settings::Settings;
 use super::staging::{Pacing, Staging, factor};
 use super::upstream::Typed;
 use crate::cassette::Transport;
@@ -190,9 +191,9 @@ pub struct Serve {
 }
 
 /// Runs the command.
-pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, own: &[OsString]) -> Result<u8> {
+pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, settings: &Settings, own: &[OsString]) -> Result<u8> {
     ready::clear(serve.ready_file.as_deref())?;
-    serve.check(wrapped)?;
+    serve.check(wrapped, settings)?;
     let path = Path::new(&serve.cassette);
     let http = Http {
         listen: serve.listen.clone(),
@@ -217,8 +218,12 @@ pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, own: &[OsString]) -> Res
 
 impl Serve {
     /// That the options which are about a live server stand with one.
-    fn check(&self, wrapped: Option<&[OsString]>) -> Result<()> {
+    fn check(&self, wrapped: Option<&[OsString]>, settings: &Settings) -> Result<()> {
+        // A configuration says how to record, for the commands that do.
+        let configured = |option: &str| settings.list.iter().any(|setting| setting.option == option);
         let given = [
+            ("--redact", !self.redact.is_empty() && !configured("redact")),
+            ("--no-default-redactions", self.no_default_redactions && !configured("no-default-redactions")),
             ("a command behind --", wrapped.is_some()),
             ("--url", self.url.is_some()),
             ("--header", !self.header.is_empty()),
