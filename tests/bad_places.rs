@@ -272,7 +272,7 @@ fn a_cassette_needs_a_name_that_a_file_can_have() {
     for command in ["record", "use"] {
         for (name, why) in [
             ("", "--cassette needs the name of a file"),
-            ("-", "--cassette takes a file: standard output belongs to the server"),
+            ("-", "--cassette takes a file: a recording goes into no pipe"),
         ] {
             let run =
                 sandbox.mcpreel([command, "--cassette", name, "--", "cat"]).lines(&["{}"]).run().expect(2);
@@ -280,6 +280,15 @@ fn a_cassette_needs_a_name_that_a_file_can_have() {
                 (run.stdout().as_str(), run.stderr().as_str()),
                 ("", format!("mcpreel: {why}\n").as_str())
             );
+        }
+    }
+    for command in ["begin", "end"] {
+        for (name, why) in [
+            ("", "<file> needs the name of a file"),
+            ("-", "<file> takes a file: a recording goes into no pipe"),
+        ] {
+            let run = sandbox.mcpreel([command, name, "--session", "s"]).run().expect(2);
+            assert_eq!(run.stderr(), format!("mcpreel: {why}\n"), "{command}");
         }
     }
 }

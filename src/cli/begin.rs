@@ -34,7 +34,7 @@ pub struct Begin {
     /// the session's name, which its processes are given too; ID@PID ends with that process at the latest
     #[argh(option, arg_name = "id")]
     pub session: String,
-    /// as for use: once (default), none or all
+    /// as for use: once (default), none, all or `new_episodes`
     #[argh(option, arg_name = "mode")]
     pub mode: Option<String>,
     /// how long to wait for another recording to end (default: 30)
@@ -50,7 +50,7 @@ pub struct Begin {
 
 /// Runs the command.
 pub fn run(begin: &Begin, configured: Option<&str>) -> Result<u8> {
-    check_name(&begin.cassette)?;
+    check_name("<file>", &begin.cassette)?;
     check_session(Some(&begin.session))?;
     let chosen = door::choose_mode(begin.mode.as_deref(), configured)?;
     let state = State::of_user();

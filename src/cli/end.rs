@@ -4,6 +4,7 @@ use std::path::Path;
 
 use argh::{ArgsInfo, FromArgs};
 
+use super::record::{check_name, check_session};
 use super::recover::describe;
 use super::say;
 use crate::cassette::merge::Files;
@@ -31,6 +32,8 @@ pub struct End {
 
 /// Runs the command.
 pub fn run(end: &End) -> Result<u8> {
+    check_name("<file>", &end.cassette)?;
+    check_session(Some(&end.session))?;
     let path = Path::new(&end.cassette);
     let completion = door::end(path, &end.session, &State::of_user(), &Files)?;
     if let Some(damage) = completion.damage() {

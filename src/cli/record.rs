@@ -153,7 +153,7 @@ impl Record {
 /// Runs the command.
 pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8> {
     ready::clear(record.ready_file.as_deref())?;
-    check_name(&record.cassette)?;
+    check_name("--cassette", &record.cassette)?;
     check_session(record.session.as_deref())?;
     door::check_may_record()?;
     let setup = Setup {
@@ -194,11 +194,11 @@ pub fn around_a_command(result: Result<u8>) -> Result<u8> {
     }
 }
 
-/// Refuses a name that no file can have, before anything starts.
-pub fn check_name(cassette: &str) -> Result<()> {
+/// Refuses a name that no file can have, before anything starts; it was given as this argument.
+pub fn check_name(argument: &str, cassette: &str) -> Result<()> {
     match cassette {
-        "" => Err(Error::Usage("--cassette needs the name of a file".to_owned())),
-        "-" => Err(Error::Usage("--cassette takes a file: standard output belongs to the server".to_owned())),
+        "" => Err(Error::Usage(format!("{argument} needs the name of a file"))),
+        "-" => Err(Error::Usage(format!("{argument} takes a file: a recording goes into no pipe"))),
         _ => Ok(()),
     }
 }

@@ -246,7 +246,7 @@ impl Serve {
     /// Replays, and appends what the live server says; where there is no cassette it records.
     fn append(&self, http: Http, owner: Owner, wrapped: &[OsString]) -> Result<u8> {
         let path = Path::new(&self.cassette);
-        check_name(&self.cassette)?;
+        check_name("<file>", &self.cassette)?;
         door::check_may_record()?;
         self.staging().check_no_recording("--new-episodes")?;
         let typed = Typed {

@@ -258,7 +258,7 @@ fn http_of(command: &Use) -> Http {
 /// Runs the command.
 pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &[OsString]) -> Result<u8> {
     ready::clear(command.ready_file.as_deref())?;
-    check_name(&command.cassette)?;
+    check_name("--cassette", &command.cassette)?;
     check_session(command.session.as_deref())?;
     let voice = command.voice();
     let chosen = door::choose_mode(command.mode.as_deref(), configured)?;
