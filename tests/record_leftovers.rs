@@ -250,6 +250,26 @@ fn a_folder_that_is_called_like_a_segment_is_none() {
 }
 
 #[test]
+fn end_tells_by_its_status_that_not_all_could_be_read() {
+    let sandbox = Sandbox::new();
+    let options = ["-q", "--session", "a", "--server", "s"];
+    let mut client = sandbox.recorder("c.json", &options, &[&server(&sandbox)]).start();
+    assert_eq!(client.ask(CALL), ANSWER);
+    sandbox.file("c.json", "in the way\n");
+    client.close(125);
+    std::fs::remove_file(sandbox.path.join("c.json")).unwrap();
+    let segment = segment_in(&sandbox.path.join("c.json.partial"));
+    let text = std::fs::read_to_string(&segment).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[1] = "garbage";
+    std::fs::write(&segment, lines.join("\n") + "\n").unwrap();
+    let told = sandbox.mcpreel(["end", "c.json", "--session", "a"]).run().expect(1).stderr();
+    assert!(told.contains("line 2 could not be read and was left out"), "{told}");
+    assert!(told.contains("c.json holds what could be read; the rest is in "), "{told}");
+    assert_eq!(messages(&sandbox.path.join("c.json")), [format!("s {ANSWER}")]);
+}
+
+#[test]
 fn a_recording_of_which_nothing_can_be_read_is_kept() {
     for rest in ["garbage\n", "garbage", "\0\0\0\0"] {
         let sandbox = Sandbox::new();

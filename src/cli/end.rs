@@ -5,7 +5,7 @@ use std::path::Path;
 use argh::{ArgsInfo, FromArgs};
 
 use super::record::{check_name, check_session};
-use super::recover::describe;
+use super::recover::{describe, incomplete};
 use super::say;
 use crate::cassette::merge::Files;
 use crate::cassette::state::State;
@@ -19,6 +19,7 @@ use crate::exit;
     subcommand,
     name = "end",
     example = "{command_name} session.cassette.json --session test-7",
+    error_code(1, "not all of the recording could be read"),
     error_code(2, "there is no such session")
 )]
 pub struct End {
@@ -38,6 +39,7 @@ pub fn run(end: &End) -> Result<u8> {
     let completion = door::end(path, &end.session, &State::of_user(), &Files)?;
     if let Some(damage) = completion.damage() {
         say(&format!("warning: {}", damage.words()));
+        return Err(incomplete(path, damage));
     }
     say(&describe(path, &completion));
     Ok(exit::OK)

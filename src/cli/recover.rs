@@ -109,7 +109,8 @@ fn recover_folder(folder: &Path, target: &Path) -> Result<u8> {
 }
 
 /// That a cassette is all that could be read of a recording.
-fn incomplete(path: &Path, damage: &Damage) -> Error {
+#[must_use]
+pub fn incomplete(path: &Path, damage: &Damage) -> Error {
     let has =
         if path.exists() { "holds what could be read" } else { "could not be made: nothing could be read" };
     Error::Failed(format!("{} {has}; the rest is in {}", path.display(), damage.folder.display()))
