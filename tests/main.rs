@@ -73,6 +73,7 @@ mod replay_sessions;
 mod replay_tasks;
 mod replay_writes;
 mod report;
+mod report_failed;
 mod run;
 mod run_urls;
 mod serve_exact;

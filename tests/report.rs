@@ -22,7 +22,7 @@ fn names(value: &Value) -> Vec<String> {
 }
 
 /// A row of a replay of `/c.json` with these members before the others.
-fn row(members: &str, misses: &str, unused: &str, more: &str) -> String {
+pub fn row(members: &str, misses: &str, unused: &str, more: &str) -> String {
     format!(
         r#"{{"mcpreel_report":1,{members}"cassette":"/c.json","recorded_at":"2026-11-29T20:33:00.000Z","server":"demo","transport":"stdio","hits":2,"repeats":1,"misses":[{misses}],"unrecorded":[],"unused":[{unused}],"pending":[],"warnings":[],"ended":"end of input","require_all_used":false,"exit":0{more}}}"#
     )
@@ -226,6 +226,18 @@ fn processes_of_one_cassette_and_server_are_one_picture() {
         ),
         // So does one with a requirement that this version does not know.
         (vec![row("", "", "", "").replace("\"exit\":0", "\"exit\":3")], &[], 3, 0),
+        // But a status that a fault was to have, or the server that was recorded, says nothing of that kind.
+        (
+            vec![
+                row("", "", "", "")
+                    .replace("\"exit\":0", "\"exit\":137")
+                    .replace("end of input", "a fault, status 137"),
+                row("", "", "", r#","recorded":3"#).replace("\"exit\":0", "\"exit\":1"),
+            ],
+            &[],
+            0,
+            0,
+        ),
         (vec![row("", MISS, "", "")], &[], 3, 0),
     ] {
         let text = rows.join("\n");

@@ -145,10 +145,7 @@ fn headline(summary: &Summary) -> String {
     }
     let other = sum(|session| session.otherwise_unmet);
     if other > 0 {
-        parts.push(format!(
-            "{} a requirement that was not met",
-            number(other, "process with", "processes with")
-        ));
+        parts.push(number(other, "process that failed", "processes that failed"));
     }
     if !summary.torn.is_empty() {
         parts.push(number(summary.torn.len() as u64, "row cut off", "rows cut off"));

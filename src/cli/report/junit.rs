@@ -74,8 +74,8 @@ fn suite(played: &Played) -> Suite {
                 number(missed, "request without a recorded answer", "requests without a recorded answer"),
             ))
         } else if session.otherwise_unmet > 0 {
-            let processes = number(session.otherwise_unmet, "process", "processes");
-            Some(("requirement", format!("{processes} ended with status 3: a requirement was not met")))
+            lines.extend(session.otherwise.iter().map(|counted| format!("a process {}", counted.what)));
+            Some(("requirement", number(session.otherwise_unmet, "process failed", "processes failed")))
         } else {
             None
         };

@@ -50,10 +50,18 @@ pub(super) fn write(summary: &Summary) -> String {
             })
             .collect();
         list(&mut out, &format!("Recorded and not used: {title}"), &unmet);
-        let other = played.sum(|session| session.otherwise_unmet);
-        if other > 0 {
-            list(&mut out, &format!("A requirement was not met: {title}"), &[format!("processes: {other}")]);
-        }
+        let otherwise: Vec<String> = played
+            .sessions
+            .iter()
+            .flat_map(|session| {
+                session.otherwise.iter().map(move |counted| {
+                    let marks = marks(session, counted.times);
+                    let marks = if marks.is_empty() { marks } else { format!(" ({})", code(&marks)) };
+                    format!("{}{marks}", code(&counted.what))
+                })
+            })
+            .collect();
+        list(&mut out, &format!("Processes that failed: {title}"), &otherwise);
         let idle = played.faults.iter().filter(|fault| fault.fired == 0);
         let idle: Vec<String> =
             idle.map(|fault| format!("fault {}, {}", fault.index, code(&fault.kind))).collect();

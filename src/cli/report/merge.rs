@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::file::Torn;
 use super::row::{Miss, Row, Unused};
+use crate::cli::options::NOT_BEGUN;
 use crate::exit;
 
 /// Everything that a set of reports says.
@@ -64,8 +65,11 @@ pub struct Session {
     pub warnings: Vec<Counted>,
     /// How the processes ended.
     pub ended: Vec<Counted>,
-    /// How many processes ended with 3 for another reason than a miss or an unused exchange, or could not begin.
+    /// How many processes failed for another reason than a miss or an unused exchange.
     pub otherwise_unmet: u64,
+    /// Those reasons, as what a process did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub otherwise: Vec<Counted>,
 }
 
 /// A miss and how often it was met.
@@ -200,7 +204,8 @@ fn sessions(rows: Vec<Row>) -> Vec<Session> {
             pending: counted(rows.iter().flat_map(|row| &row.pending)),
             warnings: counted(rows.iter().flat_map(|row| &row.warnings)),
             ended: counted(rows.iter().map(|row| &row.ended)),
-            otherwise_unmet: sum(&rows, |row| u64::from(row.is_otherwise_unmet())),
+            otherwise_unmet: sum(&rows, |row| u64::from(row.otherwise_unmet().is_some())),
+            otherwise: counted(rows.iter().filter_map(Row::otherwise_unmet).collect::<Vec<_>>().iter()),
         })
         .collect()
 }
@@ -222,9 +227,23 @@ fn counted<'r>(of: impl Iterator<Item = &'r String>) -> Vec<Counted> {
 }
 
 impl Row {
-    /// Whether its status says that something was wrong which nothing else in the row tells.
-    fn is_otherwise_unmet(&self) -> bool {
+    /// What went wrong besides misses and calls that were not used: what the process did, in words.
+    fn otherwise_unmet(&self) -> Option<String> {
+        if let Some(why) = self.ended.strip_prefix(NOT_BEGUN) {
+            return Some(format!("could not begin: {why}"));
+        }
+        if let Some(why) = &self.failed {
+            return Some(format!("recorded less than was said: {why}"));
+        }
         let left_calls = || self.unused.iter().any(|unused| unused.method == "tools/call");
-        self.exit != exit::OK && self.misses.is_empty() && !(self.require_all_used && left_calls())
+        let told = !self.misses.is_empty() || (self.require_all_used && left_calls());
+        // A server that is recorded has a status of its own, and so has one that a fault ends.
+        let of_server = self.recorded.is_some() || self.ended == format!("a fault, status {}", self.exit);
+        match self.exit {
+            exit::OK => None,
+            _ if told || of_server => None,
+            exit::MISS => Some("ended with status 3: a requirement was not met".to_owned()),
+            status => Some(format!("ended with status {status}")),
+        }
     }
 }

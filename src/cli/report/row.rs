@@ -39,6 +39,10 @@ pub struct Row {
     pub require_all_used: bool,
     /// The exit status.
     pub exit: u8,
+    /// Of a recording: the messages that were kept.
+    pub recorded: Option<u64>,
+    /// Of a recording: why it kept less than was said.
+    pub failed: Option<String>,
 }
 
 /// A request without a recorded answer.

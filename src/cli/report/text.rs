@@ -21,9 +21,10 @@ pub(super) fn write(summary: &Summary) -> String {
 fn server(lines: &mut Vec<String>, played: &Played) {
     lines.push(String::new());
     lines.push(format!(
-        "{}, server {}: {}, {}, {}, {}",
+        "{}{}: {}, {}, {}, {}",
         played.cassette,
-        played.server,
+        // One that could not begin may not know it.
+        if played.server.is_empty() { String::new() } else { format!(", server {}", played.server) },
         number(played.sum(|session| session.processes), "process", "processes"),
         number(played.sum(|session| session.hits), "hit", "hits"),
         number(played.sum(|session| session.repeats), "repeat", "repeats"),
@@ -45,12 +46,14 @@ fn server(lines: &mut Vec<String>, played: &Played) {
     if hidden > 0 {
         lines.push(format!("  ... and {hidden} more misses (--format json has all)"));
     }
-    for session in played.sessions.iter().filter(|session| session.otherwise_unmet > 0) {
-        lines.push(format!(
-            "  {} ended with status 3: a requirement was not met",
-            number(session.otherwise_unmet, "process", "processes")
-        ));
-    }
+    let otherwise = played.sessions.iter().flat_map(|session| {
+        session.otherwise.iter().map(move |counted| {
+            let marks = marks(session, counted.times);
+            let marks = if marks.is_empty() { marks } else { format!(" ({marks})") };
+            format!("  a process{marks} {}", counted.what)
+        })
+    });
+    some(lines, otherwise.collect());
     let required: Vec<_> = played.unmet().collect();
     let unused = played.unused.iter().map(|unused| {
         let word = if required.contains(&unused) { "not used, and required" } else { "not used" };
