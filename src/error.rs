@@ -65,6 +65,11 @@ impl Error {
         move |source| Self::Io { doing, path, source }
     }
 
+    /// An [`Error::Failed`] about what is no file, for use in `map_err`: `cannot DOING: what the system said`.
+    pub fn failed(doing: impl fmt::Display + Copy) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Failed(format!("cannot {doing}: {}", words(&source)))
+    }
+
     /// The exit code this error ends the program with.
     #[must_use]
     pub fn code(&self) -> u8 {

@@ -433,7 +433,7 @@ fn what_is_no_report_is_named_by_file_and_line() {
     }
     for (arguments, complaint) in [
         (&["none"][..], "none: no such report: no replay has written one"),
-        (&["."], ".: cannot be read: Is a directory (os error 21)"),
+        (&["."], ".: cannot be read: is a directory"),
         (&[], "report needs <file>; see mcpreel report --help"),
         (&["-", "-"], "report reads standard input once"),
         (

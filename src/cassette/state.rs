@@ -162,7 +162,8 @@ impl State {
     }
 
     fn note(&self, error: &io::Error) -> String {
-        format!("sessions are not counted, and none can be continued: {}: {error}", self.folder.display())
+        let (folder, why) = (self.folder.display(), crate::error::words(error));
+        format!("sessions are not counted, and none can be continued: {folder}: {why}")
     }
 
     /// Reads a cassette's file under its lock, drops what holds no more, lets `edit` change it, and writes it back.

@@ -63,11 +63,10 @@ pub fn run(command: &Demo) -> Result<u8> {
         Some(What::Server(_)) => {
             let input = std::io::BufReader::new(std::io::stdin());
             demo::server::serve(input, std::io::stdout(), std::io::stderr())
-                .map_err(|error| Error::Failed(format!("the demo server failed: {error}")))
+                .map_err(Error::failed("go on with the demo server"))
         }
         None => {
-            let program = std::env::current_exe()
-                .map_err(|error| Error::Failed(format!("cannot find this program again: {error}")))?;
+            let program = std::env::current_exe().map_err(Error::failed("find this program again"))?;
             let out = &mut std::io::stdout().lock();
             if command.http {
                 demo::tour::http::run(&program, out)?;
@@ -87,5 +86,5 @@ fn listening(server: &Server) -> Result<u8> {
     let (listener, guard) = bind(&http)?;
     announce(&listener, replay::http::PATH, &http, Voice { quiet: false, verbose: false })?;
     demo::http::serve(listener, guard, std::io::stderr(), &caught)
-        .map_err(|error| Error::Failed(format!("the demo server failed: {error}")))
+        .map_err(Error::failed("go on with the demo server"))
 }

@@ -196,10 +196,7 @@ fn sayer(name: &str) -> impl Fn(&str) + Send + Sync + 'static {
 }
 
 fn started(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    thread::Builder::new()
-        .name(format!("server {name}"))
-        .spawn(run)
-        .map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))
+    thread::Builder::new().name(format!("server {name}")).spawn(run).map_err(Error::failed("start a thread"))
 }
 
 /// Leaves the recording, and says what went wrong.

@@ -38,8 +38,7 @@ pub fn bind(http: &Http) -> Result<(Server, Guard)> {
     }
     // Wrong rules are a matter of the command line, and told before the port is taken.
     Guard::new(address.port(), &http.allow_host, &http.allow_origin)?;
-    let server = Server::bind(address, limits)
-        .map_err(|error| Error::Failed(format!("cannot listen on {address}: {error}")))?;
+    let server = Server::bind(address, limits).map_err(Error::failed(format_args!("listen on {address}")))?;
     let guard = Guard::new(server.address().port(), &http.allow_host, &http.allow_origin)?;
     Ok((server, guard))
 }

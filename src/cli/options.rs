@@ -289,7 +289,7 @@ fn begin(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
             asked.into_iter().for_each(|signal| told.send(signal).unwrap_or_default());
         };
         let started = std::thread::Builder::new().name("asked to end".to_owned()).spawn(pass_on);
-        started.map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))?;
+        started.map_err(Error::failed("start a thread"))?;
     }
     let faithful = http.as_ref().map(|http| http.faithful);
     let mut player = player_of(replay, cassette, server, faithful)?;
@@ -369,7 +369,7 @@ fn signal_channel() -> Result<(Sender<i32>, Receiver<i32>)> {
     signals::watch(move |signal| {
         let _ = send.send(signal);
     })
-    .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
+    .map_err(Error::failed("watch for signals"))?;
     Ok((sender, caught))
 }
 

@@ -20,7 +20,7 @@ use crate::cassette::owner::system::private;
 use crate::cassette::segments::{Completion, Merged};
 use crate::door::config::{Config, Instead, Reached};
 use crate::door::{self, Chosen};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, words};
 use crate::exit;
 use crate::stdio::child;
 use agent::Agent;
@@ -220,8 +220,9 @@ pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Resul
         return Err(Error::Usage(what.to_owned()));
     }
     let path = Path::new(&command.config);
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Error::input(path, "", format!("cannot read the configuration: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Error::input(path, "", format!("cannot read the configuration: {}", words(&error)))
+    })?;
     let config = Config::parse(path, text)?;
     child::find(agent.first().map_or(OsStr::new(""), OsString::as_os_str))?;
 

@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::door::Mode;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, words};
 
 const FILE: &str = "mcpreel.toml";
 const PYPROJECT: &str = "pyproject.toml";
@@ -263,7 +263,7 @@ fn key(option: &str) -> String {
 /// The text of a configuration file, or why it is none. Nothing else than a regular file is opened: others may never
 /// end.
 fn read(path: &Path) -> std::result::Result<String, String> {
-    let cannot = |error: std::io::Error| format!("the configuration cannot be read: {error}");
+    let cannot = |error: std::io::Error| format!("the configuration cannot be read: {}", words(&error));
     let found = std::fs::metadata(path).map_err(cannot)?;
     if !found.is_file() {
         return Err("is no regular file, so no configuration; rename it, or give --no-config".to_owned());

@@ -16,7 +16,6 @@ mod sink;
 mod stream;
 
 use std::collections::HashSet;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -199,8 +198,7 @@ pub fn bind(options: Options) -> Result<Proxy> {
     let mapping = Mapping::new(address, secret)?;
     tree::raise_nofile();
     let limits = Limits { body: LARGEST_BODY, ..Limits::default() };
-    let server = Server::bind(listen, limits)
-        .map_err(|error| Error::Failed(format!("cannot listen on {listen}: {error}")))?;
+    let server = Server::bind(listen, limits).map_err(Error::failed(format_args!("listen on {listen}")))?;
     let bound = server.address();
     let mut hosts = allow_host;
     if !is_loopback(&bound) && !bound.ip().is_unspecified() {
@@ -254,7 +252,7 @@ impl Proxy {
         let signalled = self.events.0.clone();
         signals::watch(move |signal| drop(signalled.send(Event::Signal(signal, Instant::now()))))
             .map(drop)
-            .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))
+            .map_err(Error::failed("watch for signals"))
     }
 
     /// Passes on and records until a signal comes or `until` holds. `note` is called by the threads that answer clients,
@@ -268,7 +266,7 @@ impl Proxy {
         let begun = Instant::now();
         let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
-        let failed = |error: io::Error| Error::Failed(format!("cannot start recording: {error}"));
+        let failed = Error::failed("start recording");
         let (sink, written) = recorder::Counted::new(sink);
         let recorder = recorder::start(Arc::clone(&queue), sink, Arc::clone(&note), endings, move |news| {
             let _ = tell.send(Event::Recorder(news));

@@ -54,7 +54,7 @@ pub fn ready() -> Result<Ready> {
     let (events, news) = crossbeam_channel::unbounded();
     let signalled = events.clone();
     let caught = signals::watch(move |signal| report(&signalled, Event::Signal(signal, Instant::now())))
-        .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
+        .map_err(Error::failed("watch for signals"))?;
     Ok(Ready { events, news, caught })
 }
 
@@ -130,7 +130,7 @@ impl Ready {
             }
             Err(error) => {
                 process.stop(Stop::Kill);
-                Err(Error::Failed(format!("cannot start recording: {error}")))
+                Err(Error::failed("start recording")(error))
             }
         }
     }

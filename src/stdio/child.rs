@@ -72,7 +72,7 @@ pub fn spawn(command: &[OsString]) -> Result<Child> {
         return Err(Error::Usage("no command to run was given".to_owned()));
     };
     find(program)?;
-    let system = |error: io::Error| Error::Failed(format!("cannot start a process: {error}"));
+    let system = Error::failed("start a process");
     let (stdin_read, stdin) = io::pipe().map_err(system)?;
     let (stdout, stdout_write) = io::pipe().map_err(system)?;
     let (stderr, stderr_write) = io::pipe().map_err(system)?;
@@ -107,7 +107,7 @@ fn spawn_by_exec(
     use std::os::unix::net::UnixStream;
     use std::os::unix::process::CommandExt;
 
-    let system = |error: io::Error| Error::Failed(format!("cannot start a process: {error}"));
+    let system = Error::failed("start a process");
     let (line, theirs) = UnixStream::pair().map_err(system)?;
     let mut step = Command::new(OURSELVES);
     step.arg0("mcpreel").arg(NAME).arg(std::process::id().to_string());

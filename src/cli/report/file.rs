@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::row::Row;
 use crate::cassette::{Cassette, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, words};
 
 const DOING: &str = "write the report";
 
@@ -114,7 +114,7 @@ pub fn read(input: &str) -> Result<(Vec<Row>, Vec<Torn>)> {
     };
     opened.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::input(name, "", "no such report: no replay has written one"),
-        _ => Error::input(name, "", format!("cannot be read: {error}")),
+        _ => Error::input(name, "", format!("cannot be read: {}", words(&error))),
     })?;
     let (rows, torn) = parse(name, &bytes)?;
     if rows.is_empty() && torn.is_empty() {

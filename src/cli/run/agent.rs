@@ -24,7 +24,7 @@ impl Agent {
         tree::adopt_orphans();
         let (tell, signals) = unbounded();
         signals::watch_quit_too(move |signal| tell.send(signal).unwrap_or_default())
-            .map_err(|error| Error::Failed(format!("cannot watch for signals: {error}")))?;
+            .map_err(Error::failed("watch for signals"))?;
         let mut words = command.iter().map(|word| filled_in(word, config));
         let program = words.next().unwrap_or_default();
         let mut agent = Command::new(&program);
@@ -37,7 +37,7 @@ impl Agent {
         }
         let child = agent.spawn().map_err(|source| Error::CannotRun {
             program: program.to_string_lossy().into_owned(),
-            why: source.to_string(),
+            why: crate::error::words(&source),
         })?;
         Ok(Self { child, signals })
     }
@@ -46,7 +46,7 @@ impl Agent {
     pub(super) fn wait(self) -> Result<u8> {
         let Self { mut child, signals } = self;
         let pid = child.id();
-        let lost = |error: std::io::Error| Error::Failed(format!("cannot wait for the agent: {error}"));
+        let lost = Error::failed("wait for the agent");
         let (tell, ended) = unbounded();
         thread::Builder::new()
             .name("agent".to_owned())

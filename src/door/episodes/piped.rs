@@ -63,7 +63,7 @@ impl Piped {
         let start = self.place.start(Source::Command(words))?;
         let segment =
             Segment::start(start).map_err(Error::io("write the recording", &self.place.cassette))?;
-        let system = |error: io::Error| Error::Failed(format!("cannot start a server: {error}"));
+        let system = Error::failed("start a server");
         let (input, to_input) = io::pipe().map_err(system)?;
         let (from_output, output) = io::pipe().map_err(system)?;
         let (ready, stopper) = inside();

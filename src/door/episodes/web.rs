@@ -80,7 +80,7 @@ impl Web {
                 });
                 proxy.run(Box::new(segment), say, &Until { max_idle: None, alive })
             })
-            .map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))?;
+            .map_err(Error::failed("start a thread"))?;
         Ok(Self {
             place,
             server: LiveServer { upstream, base, prefix, path, own_prefix },
