@@ -46,6 +46,26 @@ fn the_tour_on_a_pipe() {
 }
 
 #[test]
+fn a_project_around_the_temporary_folder_has_no_say() {
+    let sandbox = Sandbox::new();
+    sandbox.file("mcpreel.toml", "[match]\nfaults = \"none.json\"\n[redact]\npii_pack = \"none.toml\"\n");
+    for arguments in [&["demo"][..], &["demo", "--http"]] {
+        let done = sandbox.mcpreel(arguments).env("TMPDIR", sandbox.path.to_str().unwrap()).run();
+        assert_eq!(done.expect(0).stderr(), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let sandbox = Sandbox::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut run = sandbox.mcpreel(["demo"]).env("TMPDIR", sandbox.path.to_str().unwrap());
+    let done = run.command.stdout(writer).output().unwrap();
+    assert_eq!((done.status.code(), String::from_utf8(done.stderr).unwrap()), (Some(0), String::new()));
+}
+
+#[test]
 fn the_tour_over_http() {
     let sandbox = Sandbox::new();
     let (told, cassette) = tour(&sandbox, &["demo", "--http"]);

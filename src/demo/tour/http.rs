@@ -62,8 +62,17 @@ pub fn run(program: &Path, out: &mut dyn Write) -> Result<()> {
         server.url
     );
     say(out, &mut text)?;
-    let record =
-        ["record", "-q", "--cassette", "demo.cassette.json", "--server", "demo", "--url", &server.url];
+    let record = [
+        "record",
+        "-q",
+        "--no-config",
+        "--cassette",
+        "demo.cassette.json",
+        "--server",
+        "demo",
+        "--url",
+        &server.url,
+    ];
     let recorder = start("recorder", &record)?;
     let recorded = both(&recorder.url)?;
     recorder.end(0)?;
@@ -81,7 +90,7 @@ pub fn run(program: &Path, out: &mut dyn Write) -> Result<()> {
     let _ = writeln!(text, "\n3. Replay: the same clients, and no server.\n");
     let _ = writeln!(text, "   $ mcpreel serve demo.cassette.json");
     say(out, &mut text)?;
-    let replay = start("replay", &["serve", "-q", "demo.cassette.json"])?;
+    let replay = start("replay", &["serve", "-q", "--no-config", "demo.cassette.json"])?;
     let replayed = both(&replay.url)?;
     replay.end(0)?;
     if replayed != recorded {
@@ -92,7 +101,7 @@ pub fn run(program: &Path, out: &mut dyn Write) -> Result<()> {
     let _ = writeln!(text, "   as JSON where it sent JSON and as events where it sent events.");
 
     let _ = writeln!(text, "\n4. A miss: a client asks for something that was not recorded.\n");
-    let replay = start("miss", &["serve", "-q", "demo.cassette.json"])?;
+    let replay = start("miss", &["serve", "-q", "--no-config", "demo.cassette.json"])?;
     let missed = talk(&replay.url, &MISS)?;
     show(&mut text, &MISS, &missed);
     for line in replay.end(3)?.lines() {
