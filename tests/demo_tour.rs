@@ -46,11 +46,12 @@ fn the_tour_on_a_pipe() {
 }
 
 #[test]
-fn a_project_around_the_temporary_folder_has_no_say() {
+fn neither_a_project_around_the_temporary_folder_nor_a_mode_has_a_say() {
     let sandbox = Sandbox::new();
     sandbox.file("mcpreel.toml", "[match]\nfaults = \"none.json\"\n[redact]\npii_pack = \"none.toml\"\n");
     for arguments in [&["demo"][..], &["demo", "--http"]] {
-        let done = sandbox.mcpreel(arguments).env("TMPDIR", sandbox.path.to_str().unwrap()).run();
+        let run = sandbox.mcpreel(arguments).env("TMPDIR", sandbox.path.to_str().unwrap());
+        let done = run.env("MCPREEL_MODE", "none").run();
         assert_eq!(done.expect(0).stderr(), "", "{arguments:?}");
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::cassette::Cassette;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, words};
 use crate::jsonrpc::message::View;
 
 /// What the client says. Every step is a request, but for the notification that ends the handshake.
@@ -119,7 +119,12 @@ fn talk(
     let pipes = child.stdin.take().zip(child.stdout.take());
     let received = pipes.map_or(Ok(Vec::new()), |(input, output)| converse(input, output, session));
     let errors = rest_of(child).map_err(|error| broken(&error))?;
-    Ok((received.map_err(|error| broken(&error))?, errors))
+    // What a program that ended too early had to say tells more than the broken pipe.
+    let received = received.map_err(|error| match errors.trim_end() {
+        "" => broken(&words(&error)),
+        errors => broken(&errors),
+    })?;
+    Ok((received, errors))
 }
 
 /// This program in the folder, in a session of its own, whatever the user's environment says. What can have a
@@ -130,8 +135,8 @@ fn command(program: &Path, folder: &Path, arguments: &[&str], session: &str) -> 
         .args(arguments)
         .current_dir(folder)
         .env("MCPREEL_SESSION", format!("tour-{}-{session}", std::process::id()))
-        .env_remove("MCPREEL_MODE")
-        .env_remove("MCP_CASSETTE_MODE");
+        // Unset, it would be looked for in the environments of the processes above, and `none` keeps from recording.
+        .env("MCPREEL_MODE", "all");
     command
 }
 
