@@ -88,18 +88,17 @@ impl Hosting<'_> {
         let Decision::Record(joined) = setup.decide(self.mode)? else {
             return Err(Error::Failed("another recording came in between".to_owned()));
         };
-        let rules = setup.rules()?;
-        let segment = joined.file.try_clone().and_then(|file| {
-            http::Segment::start(Start {
-                file,
-                claim: joined.claim.clone(),
-                head: joined.head.clone(),
-                number: joined.number,
-                source: Source::Url(recordable),
-                rules,
-            })
+        let begun = setup.rules().and_then(|rules| {
+            let start = Start::at(&joined, Source::Url(recordable), rules);
+            start.and_then(http::Segment::start).map_err(Error::io("write the recording", &joined.path))
         });
-        let segment = segment.map_err(Error::io("write the recording", &joined.path))?;
+        let segment = match begun {
+            Ok(segment) => segment,
+            Err(error) => {
+                setup.give_back(*joined);
+                return Err(error);
+            }
+        };
         let url = proxy.url();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);

@@ -290,18 +290,9 @@ impl Setup<'_> {
         let state = State::of_user();
         let recording = Recording::of(self.cassette, &state, &Files);
         let ready = stdio::ready();
-        let segment = joined.file.try_clone().and_then(|file| {
-            Segment::start(Start {
-                file,
-                claim: joined.claim.clone(),
-                head: joined.head.clone(),
-                number: joined.number,
-                source: Source::Command(
-                    command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-                ),
-                rules,
-            })
-        });
+        let words = command.iter().map(|word| word.to_string_lossy().into_owned());
+        let start = Start::at(&joined, Source::Command(words.collect()), rules);
+        let segment = start.and_then(Segment::start);
         let outcome = match segment {
             Ok(segment) => ready.and_then(|ready| ready.run(command, Box::new(segment), Arc::new(say))),
             Err(source) => Err(Error::Io { doing: "write the recording", path: joined.path.clone(), source }),
@@ -326,16 +317,8 @@ impl Setup<'_> {
         self.voice.detail(&format!("recording for {} into {}", self.owner.who(), joined.path.display()));
         let state = State::of_user();
         let recording = Recording::of(self.cassette, &state, &Files);
-        let segment = joined.file.try_clone().and_then(|file| {
-            http::Segment::start(Start {
-                file,
-                claim: joined.claim.clone(),
-                head: joined.head.clone(),
-                number: joined.number,
-                source: Source::Url(plan.recordable()),
-                rules,
-            })
-        });
+        let start = Start::at(&joined, Source::Url(plan.recordable()), rules);
+        let segment = start.and_then(http::Segment::start);
         let ended = match segment {
             Ok(segment) => plan.run(Box::new(segment), &self.owner, joined.claim.clone(), self.voice),
             Err(source) => Err(Error::Io { doing: "write the recording", path: joined.path.clone(), source }),

@@ -48,16 +48,10 @@ impl Place {
     fn start(&self, source: Source) -> Result<Start> {
         let over = || Error::Failed("the recording is over".to_owned());
         let (joined, rules) = self.joined.as_ref().zip(self.rules.clone()).ok_or_else(over)?;
-        let file = joined.file.try_clone().map_err(Error::io("write the recording", &joined.path))?;
-        Ok(Start {
-            file,
-            claim: joined.claim.clone(),
-            head: joined.head.clone(),
-            // Sessions over HTTP have no process of their own that would tell their placeholders from each other's.
-            number: self.numbered.saturating_add(joined.number),
-            source,
-            rules,
-        })
+        let start =
+            Start::at(joined, source, rules).map_err(Error::io("write the recording", &joined.path))?;
+        // Sessions over HTTP have no process of their own that would tell their placeholders from each other's.
+        Ok(Start { number: self.numbered.saturating_add(joined.number), ..start })
     }
 
     fn claim(&self) -> Option<Claim> {

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{From, taken_over};
 use crate::cassette::head;
 use crate::cassette::record::push_millis;
-use crate::cassette::segments::{Claim, SegmentHead};
+use crate::cassette::segments::{Claim, Joined, SegmentHead};
 use crate::cassette::{Head, Process, Server, Transport, clock, journal};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::elements;
@@ -41,6 +41,19 @@ pub struct Start {
     pub source: Source,
     /// The redaction rules.
     pub rules: Arc<Rules>,
+}
+
+impl Start {
+    /// In this place of a recording.
+    ///
+    /// # Errors
+    ///
+    /// When the segment cannot be opened once more.
+    pub fn at(joined: &Joined, source: Source, rules: Arc<Rules>) -> io::Result<Self> {
+        let file = joined.file.try_clone()?;
+        let (claim, head) = (joined.claim.clone(), joined.head.clone());
+        Ok(Self { file, claim, head, number: joined.number, source, rules })
+    }
 }
 
 /// How a server is reached, as the user said it: it is redacted before it is written.
