@@ -288,6 +288,19 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
         Err(error) if plan.is_some() => return Err(error),
         Err(error) => return around_a_command(Err(error)),
     };
+    let replay_of = |source, named| Replay {
+        path,
+        source,
+        server: Some((setup.server.clone(), named)),
+        owner: setup.owner.clone(),
+        session: command.session.clone(),
+        matching: Matching {
+            report: setup.report.clone().or_else(|| command.report.clone()),
+            ..command.matching()
+        },
+        staging: staging.clone(),
+        voice,
+    };
     match decision {
         Decision::Record(joined) => {
             if let Err(error) = staging.check_no_recording(&chosen.to_string()) {
@@ -299,38 +312,14 @@ pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &
         }
         Decision::Append { joined, source } => {
             voice.note(&format!("{chosen}: {} {}", append::DOING, path.display()));
-            let what = Replay {
-                path,
-                source,
-                server: Some((setup.server.clone(), true)),
-                owner: setup.owner.clone(),
-                session: command.session.clone(),
-                matching: Matching {
-                    report: setup.report.clone().or_else(|| command.report.clone()),
-                    ..command.matching()
-                },
-                staging,
-                voice,
-            };
+            let what = replay_of(source, true);
             let reached = append::Reached::of(plan, http_of(command), wrapped);
             append::run(&setup, &what, *joined, reached)
         }
         Decision::Replay { source, notes } => {
             voice.note(&format!("{chosen}: replaying {}", path.display()));
             notes.iter().for_each(|note| voice.note(note));
-            let what = Replay {
-                path,
-                source,
-                server: Some((setup.server.clone(), command.server.is_some())),
-                owner: setup.owner.clone(),
-                session: command.session.clone(),
-                matching: Matching {
-                    report: setup.report.clone().or_else(|| command.report.clone()),
-                    ..command.matching()
-                },
-                staging,
-                voice,
-            };
+            let what = replay_of(source, command.server.is_some());
             match plan {
                 // It comes over HTTP whatever the recorded one did.
                 Some(_) => replay_over(&what, Over::Recorded(http_of(command))),
