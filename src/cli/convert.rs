@@ -10,8 +10,6 @@ use crate::cassette::foreign::{self, Format, Written};
 use crate::cassette::{Cassette, document, journal};
 use crate::error::{Error, Result};
 
-pub use super::files::read;
-
 /// Write a cassette in another format. Reads every format that mcpreel knows.
 #[derive(ArgsInfo, FromArgs, Debug)]
 #[argh(
@@ -83,7 +81,7 @@ impl Target {
 impl Convert {
     /// Converts; a cassette for standard output goes to `out`, remarks go to `notes`.
     pub fn run(&self, out: &mut dyn Write, notes: &mut dyn Write) -> Result<u8> {
-        let cassette = read(&self.input)?;
+        let cassette = files::read(&self.input)?;
         let target = self.to.unwrap_or_else(|| Target::by_ending(&self.output));
         let written = render(&cassette, target)?;
         let remarks = files::remarks(&cassette);

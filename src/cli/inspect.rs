@@ -1,14 +1,13 @@
 //! `inspect`: what is in a cassette, for people and for scripts. Everything printed from a cassette has its control
 //! characters escaped: a recorded server must not write to the reader's terminal.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use argh::{ArgsInfo, FromArgs};
 use regex::Regex;
 
-use super::convert;
+use super::files::{self, Output};
 use crate::error::{Error, Result};
-use crate::exit;
 use crate::jsonrpc::pretty;
 
 mod calls;
@@ -103,19 +102,13 @@ impl Inspect {
     /// Prints the view to `out`.
     pub fn run(&self, out: &mut dyn Write, notes: &mut dyn Write) -> Result<u8> {
         self.check()?;
-        let cassette = convert::read(&self.cassette)?;
+        let cassette = files::read(&self.cassette)?;
         for warning in &cassette.warnings {
             // A note that cannot be printed must not stop the view.
             let _ = writeln!(notes, "mcpreel: note: {}", shown::line(warning));
         }
         let reel = Reel::new(cassette);
-        let text = self.view(&reel)?;
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Error::io("write", "standard output")(error))
-            }
-            _ => Ok(exit::OK),
-        }
+        Output::Standard.put(&self.view(&reel)?, out)
     }
 
     fn check(&self) -> Result<()> {

@@ -1,9 +1,10 @@
 //! `report`: what replays have written with `--report`, put together.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use argh::{ArgsInfo, FromArgs};
 
+use super::files::Output;
 use crate::error::{Error, Result};
 use crate::jsonrpc::pretty;
 
@@ -98,12 +99,8 @@ impl Report {
             Format::Junit => junit::write(&summary),
             Format::Markdown => markdown::write(&summary),
         };
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Error::io("write", "standard output")(error))
-            }
-            _ => Ok(summary.exit),
-        }
+        Output::Standard.put(&text, out)?;
+        Ok(summary.exit)
     }
 }
 
