@@ -93,8 +93,8 @@ pub enum Source {
     Parent(&'static str, u32),
     /// By the door's own setting.
     Option,
-    /// In the configuration file.
-    Configuration,
+    /// In this configuration file.
+    Configuration(PathBuf),
     /// Nowhere.
     Default,
 }
@@ -105,7 +105,9 @@ impl fmt::Display for Source {
             Self::Environment(name) => write!(out, "{name} in the environment"),
             Self::Parent(name, pid) => write!(out, "{name} in the environment of process {pid}"),
             Self::Option => out.write_str("--mode"),
-            Self::Configuration => out.write_str("mcpreel.toml"),
+            Self::Configuration(file) => {
+                out.write_str(&file.file_name().unwrap_or_default().to_string_lossy())
+            }
             Self::Default => out.write_str("default"),
         }
     }
@@ -126,8 +128,9 @@ impl fmt::Display for Chosen {
     }
 }
 
-/// The mode that holds: that of the environment or of our parents', else `option`, else `configuration`, else `once`.
-pub fn choose_mode(option: Option<&str>, configuration: Option<&str>) -> Result<Chosen> {
+/// The mode that holds: that of the environment or of our parents', else `option`, else that of a configuration file,
+/// else `once`.
+pub fn choose_mode(option: Option<&str>, configuration: Option<(&str, &Path)>) -> Result<Chosen> {
     choose_among(&Environment::real(), option, configuration)
 }
 
@@ -195,11 +198,12 @@ fn chosen(name: &str, source: Source) -> Result<Chosen> {
 fn choose_among(
     environment: &Environment<'_>,
     option: Option<&str>,
-    configuration: Option<&str>,
+    configuration: Option<(&str, &Path)>,
 ) -> Result<Chosen> {
     // A mistyped option is told even where the environment overrules it.
     let option = option.map(|name| chosen(name, Source::Option)).transpose()?;
-    let configuration = configuration.map(|name| chosen(name, Source::Configuration)).transpose()?;
+    let configuration =
+        configuration.map(|(name, file)| chosen(name, Source::Configuration(file.to_owned()))).transpose()?;
     let default = Chosen { mode: Mode::Once, source: Source::Default };
     Ok(environment.mode()?.or(option).or(configuration).unwrap_or(default))
 }

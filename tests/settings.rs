@@ -32,7 +32,7 @@ fn the_mode_is_that_of_the_nearest_file_unless_something_else_says_one() {
     for (options, expected) in [
         (&["--mode", "once"][..], "mode once (--mode): recording into c.json"),
         (&[], "mode none (mcpreel.toml): replaying c.json"),
-        (&["--config-file", "../../elsewhere.toml"], "mode all (mcpreel.toml): recording into c.json"),
+        (&["--config-file", "../../elsewhere.toml"], "mode all (elsewhere.toml): recording into c.json"),
         (&["--no-config"], "mode once (default): replaying c.json"),
         // A value is none of the options.
         (&["--session", "config-file", "--repeat", "last"], "mode none (mcpreel.toml): replaying c.json"),

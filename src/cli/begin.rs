@@ -49,7 +49,7 @@ pub struct Begin {
 }
 
 /// Runs the command.
-pub fn run(begin: &Begin, configured: Option<&str>) -> Result<u8> {
+pub fn run(begin: &Begin, configured: Option<(&str, &Path)>) -> Result<u8> {
     check_name("<file>", &begin.cassette)?;
     check_session(Some(&begin.session))?;
     let chosen = door::choose_mode(begin.mode.as_deref(), configured)?;

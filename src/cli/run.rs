@@ -204,7 +204,7 @@ impl Run {
 }
 
 /// Runs the command.
-pub fn run(command: &Run, agent: &[OsString], configured: Option<&str>) -> Result<u8> {
+pub fn run(command: &Run, agent: &[OsString], configured: Option<(&str, &Path)>) -> Result<u8> {
     check_name("--cassette", &command.cassette)?;
     check_session(command.session.as_deref())?;
     let voice = Voice { quiet: command.quiet, verbose: command.verbose };

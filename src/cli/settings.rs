@@ -163,20 +163,20 @@ impl Settings {
         Ok(Self::default())
     }
 
-    /// What the file says about the mode.
+    /// What the file says about the mode, and the file.
     ///
     /// # Errors
     ///
     /// [`Error::Input`] when there is no such mode.
-    pub fn mode(&self) -> Result<Option<&str>> {
+    pub fn mode(&self) -> Result<Option<(&str, &Path)>> {
         let Some(setting) = self.list.iter().find(|setting| setting.option == "mode") else {
             return Ok(None);
         };
+        let file = self.path.as_deref().unwrap_or(Path::new(""));
         let mode = setting.values.first().map_or("", |mode| mode.trim());
         if Mode::EVERY.iter().any(|known| known.name() == mode) {
-            return Ok(Some(mode));
+            return Ok(Some((mode, file)));
         }
-        let file = self.path.as_deref().unwrap_or(Path::new(""));
         let valid = Mode::EVERY.map(Mode::name).join(", ");
         Err(Error::input(
             file,

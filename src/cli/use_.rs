@@ -256,7 +256,12 @@ fn http_of(command: &Use) -> Http {
 }
 
 /// Runs the command.
-pub fn run(command: &Use, wrapped: &[OsString], configured: Option<&str>, own: &[OsString]) -> Result<u8> {
+pub fn run(
+    command: &Use,
+    wrapped: &[OsString],
+    configured: Option<(&str, &Path)>,
+    own: &[OsString],
+) -> Result<u8> {
     ready::clear(command.ready_file.as_deref())?;
     check_name("--cassette", &command.cassette)?;
     check_session(command.session.as_deref())?;

@@ -11,6 +11,7 @@ fn tree(on_8: &'static str, on_7: &'static str) -> Table {
 fn choose(table: &Table, own: (&str, &str), option: Option<&str>, configuration: Option<&str>) -> String {
     let variable = |name: &str| (name == own.0).then(|| OsString::from(own.1));
     let environment = Environment { own: &variable, pid: 9, processes: table };
+    let configuration = configuration.map(|mode| (mode, Path::new("project/mcpreel.toml")));
     choose_among(&environment, option, configuration)
         .map_or_else(|e| e.to_string(), |chosen| chosen.to_string())
 }
