@@ -8,6 +8,7 @@ use std::str::FromStr;
 use argh::{ArgsInfo, FromArgs};
 
 use super::{print, say};
+use crate::cassette::merge::replace;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::helpers::{Helper, PYTEST, Standing, VERSION, VITEST};
@@ -99,7 +100,8 @@ pub fn run(init: &Init) -> Result<u8> {
             print(&format!("{} is up to date\n", path.display()));
             continue;
         }
-        fs::write(path, helper.text()).map_err(Error::io("write", path))?;
+        // Tests may be running: they find the old file or the new one.
+        replace(path, helper.text().as_bytes())?;
         print(&match standing {
             Some(Standing::OtherVersion(version)) => {
                 format!("{}: from {version} to {VERSION}\n", path.display())
