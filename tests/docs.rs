@@ -111,6 +111,8 @@ fn golden_command_reference() {
         let help = sandbox.mcpreel([command, "--help"]).run().expect(0).stdout();
         text += &format!("\n## {command}\n\n```text\n{}\n```\n", help.trim());
     }
+    let help = sandbox.mcpreel(["demo", "server", "--help"]).run().expect(0).stdout();
+    text += &format!("\n```text\n{}\n```\n", help.trim());
     text += concat!(
         "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
         "| 0 | done, nothing to report |\n",
@@ -118,10 +120,10 @@ fn golden_command_reference() {
         "| 2 | wrong usage, unreadable or newer input |\n",
         "| 3 | replay, `report`: something was asked that was not recorded, or a `--require-` option was not met |\n",
         "| 4 | `redact --check`: something is left to redact |\n",
-        "| 5 | a difference where there must be none |\n",
+        "| 5 | `init --check`: a file is not what this version writes |\n",
         "| 6 | another recording owns the cassette |\n",
-        "| 125 | `record`, `use`, `run`: mcpreel itself failed |\n",
-        "| 126, 127 | `record`, `use`, `run`: the command cannot be run, or was not found |\n",
+        "| 125 | `record`, `use`, `run`, `serve --new-episodes`: mcpreel itself failed |\n",
+        "| 126, 127 | the same: the command cannot be run, or was not found |\n",
         "| 128+n | the server, the agent or the recording was ended by signal n |\n",
         "| other | `record`, `use`, `run`: the server's or the agent's own status |\n"
     );

@@ -36,7 +36,7 @@ use crate::stdio::child;
     example = "{command_name} --cassette session.cassette.json --redact '*ssn*' -- ./server",
     example = "{command_name} --cassette session.cassette.json --url https://mcp.example.com/mcp",
     note = "The exit status is the server's own, once it runs. With --url it is 0 when a signal ends the recording. The salt of placeholders is MCPREEL_REDACT_SALT in the environment, unless --redact-salt-env names another variable.",
-    error_code(1, "nothing was captured"),
+    error_code(1, "nothing was captured, or the URL's server never answered"),
     error_code(2, "wrong usage, or the cassette's name is taken by another file"),
     error_code(6, "another recording owns the cassette"),
     error_code(125, "the recording could not be started, or failed while the session went on"),

@@ -55,6 +55,7 @@ impl std::str::FromStr for Sse {
     example = "{command_name} session.cassette.json --listen 127.0.0.1:8000",
     example = "{command_name} session.cassette.json --faults slow.faults.json --pace recorded",
     example = "{command_name} session.cassette.json --new-episodes -- npx -y server-files .",
+    error_code(1, "the address cannot be listened on, or the report cannot be written"),
     error_code(2, "wrong usage, or the cassette or the faults cannot be read"),
     error_code(3, "something was asked that was not recorded, or a --require- option was not met"),
     error_code(6, "with --new-episodes: another recording owns the cassette"),

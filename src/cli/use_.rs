@@ -30,6 +30,7 @@ use crate::replay::player::{Ordering, Repeat};
     example = "{command_name} --cassette session.cassette.json -- npx -y server-files .",
     example = "{command_name} --cassette session.cassette.json --mode none -- npx -y server-files .",
     note = "MCPREEL_MODE (or MCP_CASSETTE_MODE) in the environment, or in that of a parent, goes before --mode. The salt of placeholders is MCPREEL_REDACT_SALT in the environment, unless --redact-salt-env names another variable.",
+    error_code(1, "nothing was captured, the URL's server never answered, or the report cannot be written"),
     error_code(2, "wrong usage, or no cassette in mode none"),
     error_code(3, "replay: something was asked that was not recorded, or --require-all-used was not met"),
     error_code(6, "another recording owns the cassette"),
@@ -66,7 +67,7 @@ pub struct Use {
     /// with --url: a PEM file with the only certificates to trust
     #[argh(option, arg_name = "file")]
     pub cacert: Option<String>,
-    /// with --url: end after so long without a request
+    /// with --url: a recording ends after so long without a request
     #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
     pub max_idle: Option<Duration>,
     /// with --url: write the URL for clients into this file once it is ready
