@@ -162,7 +162,7 @@ fn in_a_folder_each_process_reports_in_a_file_of_its_own() {
 #[test]
 fn what_could_not_begin_is_reported_too() {
     // The command, its status, and what is said.
-    let rows: [(&[&str], i32, &str); 4] = [
+    let rows: [(&[&str], i32, &str); 8] = [
         (
             &["use", "--cassette", "c.json", "--mode", "none", "--", "x"],
             2,
@@ -171,6 +171,18 @@ fn what_could_not_begin_is_reported_too() {
         (&["use", "--cassette", "c.json", "--", "./nobody"], 127, "./nobody: command not found"),
         (&["use", "--cassette", "bad.json", "--", "x"], 2, "bad.json: "),
         (&["serve", "bad.json"], 2, "bad.json: "),
+        (
+            &["use", "--cassette", "c.json", "--faults", "bad.json", "--", "x"],
+            2,
+            "--faults bad.json is for replays, and this would record (mode once (default))",
+        ),
+        (&["use", "--cassette", "c.json", "--pace-scale", "2", "--", "x"], 2, "--pace-scale needs --pace"),
+        (
+            &["use", "--cassette", "c.json", "--url", "http://127.0.0.1:1", "--header-env", "A=NO_SUCH"],
+            2,
+            "--header-env A: NO_SUCH is not set",
+        ),
+        (&["use", "--cassette", "c.json", "--mode", "never", "--", "x"], 2, "unknown mode never"),
     ];
     for (args, code, words) in rows {
         let sandbox = Sandbox::new();

@@ -14,10 +14,10 @@ use super::record::{Setup, around_a_command, check_name, check_session};
 use super::redaction::{Redaction, Secrets};
 use super::report::folder;
 use super::staging::{Pacing, Staging, factor};
-use super::upstream::Typed;
+use super::upstream::{Plan, Typed};
 use crate::cassette::Transport;
 use crate::cassette::owner::Owner;
-use crate::door::{self, Decision, Mode};
+use crate::door::{self, Chosen, Decision, Mode};
 use crate::error::{Error, Result};
 use crate::replay::inputs::InputPolicy;
 use crate::replay::player::{Ordering, Repeat};
@@ -256,17 +256,21 @@ fn http_of(command: &Use) -> Http {
     }
 }
 
-/// Runs the command.
-pub fn run(
-    command: &Use,
+/// What is known before the cassette is looked at.
+struct Prepared<'a> {
+    chosen: Chosen,
+    staging: Staging,
+    setup: Setup<'a>,
+    plan: Option<Plan>,
+}
+
+/// Sees whether what was typed makes sense.
+fn prepared<'a>(
+    command: &'a Use,
     wrapped: &[OsString],
     configured: Option<(&str, &Path)>,
     own: &[OsString],
-) -> Result<u8> {
-    ready::clear(command.ready_file.as_deref())?;
-    check_name("--cassette", &command.cassette)?;
-    check_session(command.session.as_deref())?;
-    let voice = command.voice();
+) -> Result<Prepared<'a>> {
     let chosen = door::choose_mode(command.mode.as_deref(), configured)?;
     let staging = command.staging();
     staging.check()?;
@@ -281,13 +285,35 @@ pub fn run(
         }
         _ => server_name(command.server.as_deref(), wrapped),
     };
-    let mut setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
-    setup.report = folder::own_file(command.report.as_deref())?;
+    let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
     // A server that outlives what its session was for must not record over what that has left.
     if matches!(chosen.mode, Mode::All | Mode::NewEpisodes) && !setup.owner.is_alive() {
         return Err(Error::Usage(format!("{} has ended: nothing is recorded for it", setup.owner.who())));
     }
     let plan = command.typed().plan(wrapped, "use")?;
+    Ok(Prepared { chosen, staging, setup, plan })
+}
+
+/// Runs the command.
+pub fn run(
+    command: &Use,
+    wrapped: &[OsString],
+    configured: Option<(&str, &Path)>,
+    own: &[OsString],
+) -> Result<u8> {
+    ready::clear(command.ready_file.as_deref())?;
+    check_name("--cassette", &command.cassette)?;
+    check_session(command.session.as_deref())?;
+    let voice = command.voice();
+    let path = Path::new(&command.cassette);
+    let report = folder::own_file(command.report.as_deref())?;
+    let ready = prepared(command, wrapped, configured, own);
+    let Prepared { chosen, staging, mut setup, plan } = ready.inspect_err(|error| {
+        let server = command.server.clone().unwrap_or_default();
+        let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
+        Setup { report: report.clone(), ..setup }.report_failure(error);
+    })?;
+    setup.report = report;
     let told = |error: &Error| setup.report_failure(error);
     let decision = match setup.decide(chosen.mode).inspect_err(told) {
         Ok(decision) => decision,
@@ -311,6 +337,7 @@ pub fn run(
         Decision::Record(joined) => {
             if let Err(error) = staging.check_no_recording(&chosen.to_string()) {
                 setup.give_back(*joined);
+                told(&error);
                 return Err(error);
             }
             voice.note(&format!("{chosen}: recording into {}", path.display()));
