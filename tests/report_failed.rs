@@ -1,7 +1,8 @@
 //! `report` says why a process failed that met no miss.
 
 use crate::report::row;
-use crate::support::Sandbox;
+use crate::run::run;
+use crate::support::{MCPREEL, Sandbox};
 
 #[test]
 fn why_a_process_failed_otherwise_is_told() {
@@ -38,4 +39,14 @@ fn why_a_process_failed_otherwise_is_told() {
         let said = run(format);
         assert!(said.contains(&expected), "{said}");
     }
+}
+
+#[test]
+fn a_report_that_run_cannot_write_makes_its_status_125() {
+    let sandbox = Sandbox::new();
+    let server = format!(r#"{{"command":"{MCPREEL}","args":["demo","server"]}}"#);
+    sandbox.file("mcp.json", format!(r#"{{"mcpServers":{{"demo":{server}}}}}"#));
+    run(&sandbox, &["-q"], &[]).run().expect(0);
+    let said = run(&sandbox, &["-q", "--report", "/dev/full"], &[]).run().expect(125).stderr();
+    assert_eq!(said, "mcpreel: cannot write the report /dev/full: no space left on device\n");
 }

@@ -43,7 +43,7 @@ const PLACEHOLDER: &str = "{config}";
     error_code(6, "another recording owns the cassette"),
     error_code(
         125,
-        "mcpreel itself failed: the recording or the replay could not be started, or what came of it is not known"
+        "mcpreel itself failed: the recording or the replay could not be started, what came of it is not known, or the report cannot be written"
     ),
     error_code(126, "the agent cannot be run"),
     error_code(127, "the agent was not found")
@@ -261,26 +261,28 @@ fn around(
         .and_then(Agent::wait);
     session.wait();
     hosts.into_iter().for_each(|(host, _)| host.finish());
+    let reported = session.hand_on_reports().inspect_err(|error| say(&error.to_string()));
     let ended = session.end();
     let status = status?;
-    match ended {
+    let status = match ended {
         Ok(Outcome::Recorded(completion)) => {
-            Ok(recorded(Path::new(&command.cassette), status, &completion, voice))
+            recorded(Path::new(&command.cassette), status, &completion, voice)
         }
         Ok(Outcome::Appended(completion, missed)) => {
             let status = appended(Path::new(&command.cassette), status, &completion, voice);
             missed.iter().for_each(|miss| say(miss));
-            Ok(if status == exit::OK && !missed.is_empty() { exit::MISS } else { status })
+            if status == exit::OK && !missed.is_empty() { exit::MISS } else { status }
         }
         Ok(Outcome::Replayed(missed)) => {
             missed.iter().for_each(|miss| say(miss));
-            Ok(if status == exit::OK && !missed.is_empty() { exit::MISS } else { status })
+            if status == exit::OK && !missed.is_empty() { exit::MISS } else { status }
         }
         Err(error) => {
             say(&format!("what came of it is not known: {error}"));
-            Ok(if status == exit::OK { exit::WRAPPER_FAILED } else { status })
+            if status == exit::OK { exit::WRAPPER_FAILED } else { status }
         }
-    }
+    };
+    Ok(if status == exit::OK && reported.is_err() { exit::WRAPPER_FAILED } else { status })
 }
 
 /// The agent's configuration with every server going through us.

@@ -16,7 +16,6 @@ use super::record::Setup;
 use super::report::file;
 use super::report::merge::Summary;
 use super::report::row::subject;
-use super::say;
 use super::use_::Use;
 use super::{args, report, staging};
 use crate::cassette::lock;
@@ -280,16 +279,22 @@ impl Session {
         Some(Recording::of(&self.cassette, &state, &Files).leave(*place, false))
     }
 
+    /// Adds what its processes have reported to the report of the user's own, when they have ended.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be written.
+    pub fn hand_on_reports(&self) -> Result<()> {
+        let hand_on = |report: &PathBuf| self.reports.hand_on(report, !self.records_anew());
+        self.report.as_ref().map_or(Ok(()), hand_on)
+    }
+
     /// Ends it, when its servers have ended: makes the cassette, or sees what the replays say.
     ///
     /// # Errors
     ///
     /// When the recording cannot be completed, or the report cannot be read.
     pub fn end(mut self) -> Result<Outcome> {
-        let handed_on = self.report.as_ref().map(|report| self.reports.hand_on(report, !self.records_anew()));
-        if let Some(Err(error)) = handed_on {
-            say(&error.to_string());
-        }
         match self.leave_place() {
             Some(left) if self.appends => Ok(Outcome::Appended(left?, self.misses()?)),
             Some(left) => left.map(Outcome::Recorded),
