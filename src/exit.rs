@@ -10,11 +10,11 @@ pub const USAGE: u8 = 2;
 pub const MISS: u8 = 3;
 /// `redact --check`: something is left that the rules replace, or a known secret.
 pub const FOUND: u8 = 4;
-/// A difference where there must be none.
+/// A difference where there must be none: `init --check`.
 pub const DIFFERENT: u8 = 5;
 /// Another recording owns the cassette.
 pub const OWNED: u8 = 6;
-/// `record` or `use` around a command: mcpreel itself failed.
+/// `record`, `use` or `run` around a command: mcpreel itself failed.
 pub const WRAPPER_FAILED: u8 = 125;
 /// The wrapped command was found but cannot be run.
 pub const CANNOT_RUN: u8 = 126;

@@ -14,7 +14,7 @@ mod calls;
 mod faults;
 mod json;
 pub(super) mod reel;
-mod shown;
+pub(super) mod shown;
 mod summary;
 #[cfg(test)]
 mod tests;

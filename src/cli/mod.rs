@@ -44,6 +44,7 @@ use argh::{ArgsInfo, FromArgs};
 use crate::error::Result;
 use crate::exit;
 use crate::stdio::{child, exec};
+use inspect::shown::is_hidden;
 use settings::Settings;
 
 /// Record MCP sessions into cassettes and replay them: no server, no credentials, no network.
@@ -154,18 +155,15 @@ fn say(text: &str) {
     stderr::write(&format!("mcpreel: {}\n", printable(text)));
 }
 
-/// Text from a cassette or a client as it may be shown on a terminal: control characters are spelt out.
+/// Text from a cassette or a client as it may be shown on a terminal: control characters, and what cannot be seen, are
+/// spelt out.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let risky = |char: char| {
-        char.is_control()
-            || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(risky) {
+    if !text.contains(is_hidden) {
         return text.to_owned();
     }
     text.chars().fold(String::with_capacity(text.len() + 8), |mut out, char| {
-        if risky(char) {
+        if is_hidden(char) {
             out.extend(char.escape_default());
         } else {
             out.push(char);
@@ -177,6 +175,17 @@ pub fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_has_nothing_that_cannot_be_seen() {
+        for (text, expected) in [
+            ("plain é", "plain é"),
+            ("\u{1b}[2J\n", "\\u{1b}[2J\\n"),
+            ("a\u{202e}b\u{200b}\u{feff}", "a\\u{202e}b\\u{200b}\\u{feff}"),
+        ] {
+            assert_eq!(printable(text), expected);
+        }
+    }
 
     #[test]
     fn every_key_of_a_configuration_is_an_option_of_each_command_it_is_for() {

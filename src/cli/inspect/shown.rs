@@ -28,7 +28,7 @@ fn escaped(text: &str, keep_lines: bool) -> String {
 }
 
 /// Control characters, and what changes the order or the look of other characters without being seen.
-fn is_hidden(letter: char) -> bool {
+pub(in crate::cli) fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
             '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
