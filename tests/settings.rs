@@ -200,3 +200,41 @@ fn a_configuration_that_cannot_be_read_is_never_passed_over() {
         }
     }
 }
+
+#[test]
+fn what_is_said_about_http_is_not_meant_for_pipes() {
+    let sandbox = Sandbox::new();
+    sandbox.tape_with("", &handshake());
+    let others = "allow_host = \"h\"\nmax_body = 5\nsse = \"faithful\"\n";
+    for (text, options, code, expected) in [
+        (format!("[serve]\nlisten = \"127.0.0.1:0\"\n{others}"), &["--stdio"][..], 0, ""),
+        (format!("[serve]\n{others}"), &[], 0, ""),
+        (
+            format!("[serve]\n{others}"),
+            &["--allow-host", "other"],
+            2,
+            "mcpreel: ../../c.json: was recorded over standard input and output; to serve it over HTTP, --listen\n",
+        ),
+        (
+            format!("[serve]\n{others}"),
+            &["--stdio", "--max-body", "7"],
+            2,
+            "mcpreel: --stdio does not go with the options of HTTP\n",
+        ),
+    ] {
+        sandbox.file("mcpreel.toml", &text);
+        let mut run = sandbox.mcpreel(["serve", "../../c.json"].iter().chain(options));
+        std::fs::create_dir_all(sandbox.path.join("a/b")).unwrap();
+        run.command.current_dir(sandbox.path.join("a/b"));
+        assert_eq!(
+            run.lines(&[&initialize("{}")]).run().expect(code).stderr(),
+            expected,
+            "{text} {options:?}"
+        );
+    }
+    // Where nothing was typed that would choose HTTP, but the file does.
+    sandbox.file("mcpreel.toml", "[serve]\nlisten = \"127.0.0.1:0\"\n");
+    let live = [&["serve", "../../c.json", "--new-episodes", "--"][..], &DEMO].concat();
+    let live = said(&sandbox, &live, 0);
+    assert!(live.contains("appended"), "{live}");
+}

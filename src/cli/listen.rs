@@ -26,6 +26,8 @@ pub struct Http {
     pub allow_origin: Vec<String>,
     /// `--sse faithful`
     pub faithful: bool,
+    /// A configuration file says all of them: they are not meant for what goes over pipes.
+    pub only_configured: bool,
 }
 
 /// Binds the address. Clients can connect from now on, and wait.

@@ -124,7 +124,7 @@ fn start(
         Command::Use(command) => use_::run(&command, &wrapped.unwrap_or_default(), settings.mode()?, own),
         Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default(), settings.mode()?),
         Command::Record(command) => record::run(&command, &wrapped.unwrap_or_default(), own),
-        Command::Serve(command) => serve::run(&command, wrapped.as_deref(), settings, own),
+        Command::Serve(command) => serve::run(command, wrapped.as_deref(), settings, own),
         Command::Inspect(command) => {
             command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
         }

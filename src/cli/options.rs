@@ -275,7 +275,7 @@ fn begin(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
     let recorded = cassette.server(server).map(|(_, server)| server.transport).unwrap_or_default();
     let http = match over {
         Over::Recorded(http) if http.listen.is_some() || recorded == Transport::Http => Some(http),
-        Over::Recorded(http) if http != Http::default() => {
+        Over::Recorded(http) if !http.only_configured && http != Http::default() => {
             let what = "was recorded over standard input and output; to serve it over HTTP, --listen";
             return Err(Error::input(replay.path, "", what));
         }

@@ -192,23 +192,26 @@ pub struct Serve {
 }
 
 /// Runs the command.
-pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, settings: &Settings, own: &[OsString]) -> Result<u8> {
+pub fn run(
+    mut serve: Serve,
+    wrapped: Option<&[OsString]>,
+    settings: &Settings,
+    own: &[OsString],
+) -> Result<u8> {
     ready::clear(serve.ready_file.as_deref())?;
     serve.check(wrapped, settings)?;
+    let all = serve.http();
+    serve.leave_out_http_of(settings);
+    let typed = serve.http();
     let path = Path::new(&serve.cassette);
-    let http = Http {
-        listen: serve.listen.clone(),
-        ready_file: serve.ready_file.clone(),
-        max_body: serve.max_body,
-        allow_host: serve.allow_host.clone(),
-        allow_origin: serve.allow_origin.clone(),
-        faithful: serve.sse == Sse::Faithful,
-    };
-    if serve.stdio && http != Http::default() {
+    if serve.stdio && typed != Http::default() {
         return Err(Error::Usage("--stdio does not go with the options of HTTP".to_owned()));
     }
     check_session(serve.session.as_deref())?;
     let owner = Owner::find(serve.session.as_deref(), own);
+    let on_pipes = serve.stdio || (serve.new_episodes && serve.url.is_none());
+    let only_configured = typed == Http::default();
+    let http = if on_pipes { typed } else { Http { only_configured, ..all } };
     if serve.new_episodes {
         return serve.append(http, owner, wrapped.unwrap_or_default());
     }
@@ -218,6 +221,34 @@ pub fn run(serve: &Serve, wrapped: Option<&[OsString]>, settings: &Settings, own
 }
 
 impl Serve {
+    /// The options of HTTP.
+    fn http(&self) -> Http {
+        Http {
+            listen: self.listen.clone(),
+            ready_file: self.ready_file.clone(),
+            max_body: self.max_body,
+            allow_host: self.allow_host.clone(),
+            allow_origin: self.allow_origin.clone(),
+            faithful: self.sse == Sse::Faithful,
+            only_configured: false,
+        }
+    }
+
+    /// What a configuration says about HTTP is not meant for pipes.
+    fn leave_out_http_of(&mut self, settings: &Settings) {
+        let is_from_there = |option: &str, value: Option<&String>| {
+            let mut used = settings.used.iter().filter(|used| used.option == option);
+            used.any(|used| value.is_none_or(|value| *value == used.value))
+        };
+        self.listen.take_if(|_| is_from_there("listen", None));
+        self.max_body.take_if(|_| is_from_there("max-body", None));
+        self.allow_host.retain(|host| !is_from_there("allow-host", Some(host)));
+        self.allow_origin.retain(|origin| !is_from_there("allow-origin", Some(origin)));
+        if is_from_there("sse", None) {
+            self.sse = Sse::Plain;
+        }
+    }
+
     /// That the options which are about a live server stand with one.
     fn check(&self, wrapped: Option<&[OsString]>, settings: &Settings) -> Result<()> {
         // A configuration says how to record, for the commands that do.
@@ -252,14 +283,14 @@ impl Serve {
         self.staging().check_no_recording("--new-episodes")?;
         let typed = Typed {
             url: self.url.as_deref(),
-            listen: self.listen.as_deref(),
+            listen: http.listen.as_deref(),
             header: &self.header,
             header_env: &self.header_env,
             cacert: self.cacert.as_deref(),
             max_idle: None,
-            ready_file: self.ready_file.as_deref(),
-            allow_host: &self.allow_host,
-            allow_origin: &self.allow_origin,
+            ready_file: http.ready_file.as_deref(),
+            allow_host: &http.allow_host,
+            allow_origin: &http.allow_origin,
         };
         let plan = typed.plan(wrapped, "serve --new-episodes")?;
         let transport = if plan.is_some() { Transport::Http } else { Transport::Stdio };

@@ -253,6 +253,7 @@ fn http_of(command: &Use) -> Http {
         allow_host: command.allow_host.clone(),
         allow_origin: command.allow_origin.clone(),
         faithful: false,
+        only_configured: false,
     }
 }
 
