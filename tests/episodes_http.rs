@@ -109,6 +109,28 @@ fn what_is_new_is_asked_of_the_live_server_and_appended_once() {
 }
 
 #[test]
+fn a_live_server_that_answers_with_a_stream_opens_a_session_too() {
+    let sandbox = Sandbox::new();
+    // Nothing legacy is recorded, so the live server is greeted by the client itself.
+    sandbox.http_cassette(&[c(1, modern_echo("1", "recorded")), s(1, result("1", "{}")).status(200)]);
+    let upstream = Upstream::start(|request, socket| {
+        let message: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let Some(id) = message.get("id") else {
+            return socket.write_all(&answer("202 Accepted", "", "")).is_ok();
+        };
+        let event = format!("data: {}\n\n", result(&id.to_string(), r#"{"protocolVersion":"2025-11-25"}"#));
+        let fields = "Content-Type: text/event-stream\r\nMcp-Session-Id: s\r\n";
+        socket.write_all(&answer("200 OK", fields, &event)).is_ok()
+    });
+    let front = append(&sandbox, &upstream.url("/mcp"), &[]);
+    let client = front.greet("{}");
+    assert!(client.session.is_some());
+    client.post(&echo("2", "x")).expect(200);
+    drop(client);
+    front.end(0);
+}
+
+#[test]
 fn several_sessions_and_eras_have_live_sides_of_their_own() {
     let sandbox = Sandbox::new();
     sandbox.record_demo_http(|server| said(&server.greet("{}"), "1", "one"));

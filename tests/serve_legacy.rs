@@ -513,3 +513,20 @@ fn r076_a_primed_answer_to_initialize_names_the_session_in_its_head() {
     drop(client);
     server.end(0);
 }
+
+#[test]
+fn r073_a_stream_that_begins_before_its_answer_names_the_session() {
+    let sandbox = Sandbox::new();
+    sandbox.http_cassette(&with([c(3, call("1", "echo", "{}")), s(3, said("1", "echoed")).sse()]));
+    let paced =
+        sandbox.read("c.json").replace("\"messages\":", "\"timing_ms\":[0,80,90,90,100,110],\"messages\":");
+    sandbox.file("c.json", paced);
+    let server = sandbox.listen(["serve", "c.json", "--pace", "recorded"]);
+    let client = server.greet("{}");
+    assert!(client.session.is_some());
+    assert_eq!(client.post(&call("7", "echo", "{}")).expect(200).events(), [said("7", "echoed")]);
+    assert_eq!(client.delete().expect(200).status, 200);
+    client.post(&call("8", "echo", "{}")).expect(404);
+    drop(client);
+    server.end(0);
+}

@@ -14,6 +14,7 @@ use crate::http::Headers;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
 use crate::replay::Aside;
+use crate::replay::facts::Kind;
 use crate::replay::player::{Framing, Output, Part, Player};
 use crate::replay::refused::Refusal;
 
@@ -392,7 +393,8 @@ impl Hub {
                     }
                     self.push(&mut sent, carrier, Event::Over { cut });
                     if let Some(waiter) = self.waiters.remove(&carrier).filter(|waiter| waiter.opens) {
-                        self.lives.remove(&waiter.session);
+                        let live = self.lives.remove(&waiter.session);
+                        live.and_then(|live| self.ids.remove(&live.id?));
                         self.led = Some(waiter.session);
                     }
                 }
@@ -441,6 +443,10 @@ impl Hub {
     fn begin(&mut self, sent: &mut Sent, carrier: u64, framing: Framing) {
         let prime = (framing.primed, framing.retry);
         let numbered = self.offer.faithful && framing.resumable;
+        // A stream may go out before its answer is there, and its head names the session.
+        if framing.kind == Kind::Sse && !framing.bare {
+            self.name_session(sent, carrier);
+        }
         self.push(sent, carrier, Event::Begins(framing));
         let Some(waiter) = self.waiters.get(&carrier).filter(|_| numbered) else { return };
         let log = Log { session: waiter.session, ..Log::default() };
@@ -458,25 +464,28 @@ impl Hub {
 
     /// An `initialize` that succeeded opens its session.
     pub(super) fn settle_session(&mut self, sent: &mut Sent, carrier: u64, text: &str) {
-        let Some(session) = self.waiters.get(&carrier).filter(|waiter| waiter.opens).map(|it| it.session)
-        else {
-            return;
-        };
+        let opener = self.waiters.get(&carrier).filter(|waiter| waiter.opens);
+        let Some(session) = opener.map(|waiter| waiter.session) else { return };
         let opened = View::of(text).is_ok_and(|view| view.result.is_some());
-        let id = self.issuer.issue().filter(|_| opened);
-        match (id, self.lives.get_mut(&session)) {
-            (Some(id), Some(live)) => {
-                self.ids.insert(id.clone(), session);
-                live.id = Some(id.clone());
-                // The session is named in the head, which a priming event already ends.
-                if let Some(waiter) = self.waiters.get(&carrier) {
-                    let list =
-                        &mut sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1;
-                    list.insert(0, Event::Session(id));
-                }
-            }
-            _ => self.forget(session),
+        if !(opened && self.name_session(sent, carrier)) {
+            self.forget(session);
         }
+    }
+
+    /// Tells the client the id of the session that it opens, unless it was told; `false` when there is none.
+    fn name_session(&mut self, sent: &mut Sent, carrier: u64) -> bool {
+        let Some(waiter) = self.waiters.get(&carrier).filter(|waiter| waiter.opens) else { return false };
+        let Some(live) = self.lives.get_mut(&waiter.session) else { return false };
+        if live.id.is_none()
+            && let Some(id) = self.issuer.issue()
+        {
+            self.ids.insert(id.clone(), waiter.session);
+            live.id = Some(id.clone());
+            // In front of all that may send the head.
+            let list = &mut sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1;
+            list.insert(0, Event::Session(id));
+        }
+        live.id.is_some()
     }
 
     /// The replay ends: what is due goes out, and then all answers end.
