@@ -138,6 +138,21 @@ fn a_server_without_sessions_stays_one() {
 }
 
 #[test]
+fn a_ping_takes_no_other_client_s_answer() {
+    let sandbox = Sandbox::new();
+    // Clients of a server without sessions are told apart by nothing, and their ids repeat.
+    let records = [
+        c(1, call("1", "slow", "{}")),
+        c(2, request("1", "ping", "{}")),
+        s(2, result("1", "{}")).status(200),
+        s(1, said("1", "slept")).status(200),
+    ];
+    let server = sandbox.play_recorded_http(&records, &[]);
+    assert_eq!(server.post(&call("7", "slow", "{}"), &[]).expect(200).body, said("7", "slept"));
+    assert_eq!(server.end(0).stderr.matches("of the recording").count(), 0);
+}
+
+#[test]
 fn sessions_stand_for_the_recorded_ones_in_order() {
     let sandbox = Sandbox::new();
     let mut records = opened(1, 1);

@@ -26,6 +26,9 @@ impl Tape {
                 // A client's ping belongs to no conversation: it is answered as it comes, and nothing follows from it.
                 (Side::Client, Shape::Request) if item.view.method_name(text) == "ping" => {
                     client.push(id, PING);
+                    if item.exchange != 0 {
+                        open.entry(item.exchange).or_default().push((id.1, PING));
+                    }
                     None
                 }
                 (Side::Client, Shape::Request) => {
