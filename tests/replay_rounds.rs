@@ -67,6 +67,19 @@ fn r091_a_wrong_state_is_an_error_and_missing_answers_are_asked_for_again() {
 }
 
 #[test]
+fn r091_the_state_of_one_request_asks_for_nothing_in_another() {
+    let sandbox = Sandbox::new();
+    let mut client = sandbox.play(&rounds(), &[]);
+    client.expect(&first("1", ALL), &result("1", ASKS));
+    for other in [r#""name":"other","arguments":{"a":1}"#, r#""name":"t","arguments":{"a":2}"#] {
+        let other = modern("2", "tools/call", &format!(r#"{other},"requestState":"r1""#), ALL);
+        client.fails(&other, -31001);
+    }
+    client.expect(&retry("3", "{}", "r1"), &result("3", ASKS));
+    client.close(3);
+}
+
+#[test]
 fn r092_a_decline_is_no_accept_and_a_models_text_is_free() {
     let sandbox = Sandbox::new();
     let mut client = sandbox.play(&rounds(), &[]);

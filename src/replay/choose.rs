@@ -195,10 +195,7 @@ impl Player {
     fn choose_otherwise(&mut self, request: &Request<'_>, inputs: Option<&Inputs<'_>>) -> Choice {
         let state = request.view.params.and_then(|params| member(request.text, params, "requestState"));
         if inputs.is_some() || state.is_some() {
-            let asked = match state {
-                Some(state) => self.asked_for_input.get(&*string::decode_bytes(state.of(request.text))),
-                None => self.asked_for_input.get(&base_key(request.text, &request.view)),
-            };
+            let asked = self.asked_for_input.get(&round(request, state.map(|state| state.of(request.text))));
             let is_missing = |name: &String| inputs.is_none_or(|inputs| !inputs.answers(name));
             let asked = asked.copied().filter(|&exchange| self.questions(exchange).iter().any(is_missing));
             return asked.map_or(Choice::Miss(Why::Unknown), Choice::Again);
@@ -293,21 +290,28 @@ impl Player {
         }
     }
 
-    /// A retry names the round it belongs to by `requestState`, or, where the server gave none, by being the same
-    /// request.
+    /// Remembers which questions a request was answered with, for the retries that leave some of them open.
     pub(super) fn remember_questions(&mut self, request: &Request<'_>, exchange: u32) {
         let Some(result) = self.tape.answer(exchange).and_then(|item| item.view.result) else { return };
         let text = &self.tape.text;
         let asks = member(text, result, "resultType")
             .is_some_and(|kind| string::is(kind.of(text), "input_required"));
         if asks {
-            let round = match member(text, result, "requestState") {
-                Some(state) => string::decode_bytes(state.of(text)).into_owned(),
-                None => base_key(request.text, &request.view),
-            };
-            self.asked_for_input.insert(round, exchange);
+            let state = member(text, result, "requestState").map(|state| state.of(text));
+            self.asked_for_input.insert(round(request, state), exchange);
         }
     }
+}
+
+/// The round that a retry belongs to: it is the same request, with the `requestState` that the server gave, where it
+/// gave one.
+fn round(request: &Request<'_>, state: Option<&str>) -> Vec<u8> {
+    let mut round = base_key(request.text, &request.view);
+    if let Some(state) = state {
+        round.push(b'|');
+        round.extend_from_slice(&string::decode_bytes(state));
+    }
+    round
 }
 
 /// What identifies a modern request over its rounds when the server gives no `requestState`.

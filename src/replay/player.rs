@@ -159,7 +159,7 @@ pub struct Player {
     pub(super) posting: u64,
     next_play: u64,
     next_batch: u64,
-    /// The exchange whose answer carried this `requestState`, and the last one that asked for input, by base key.
+    /// The last exchange that asked for input, by the round that it began.
     pub(super) asked_for_input: HashMap<Vec<u8>, u32>,
 }
 
