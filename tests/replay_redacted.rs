@@ -84,6 +84,45 @@ fn placeholders_agree_one_to_one_with_live_values() {
 }
 
 #[test]
+fn a_repeat_is_the_answer_for_the_same_value() {
+    let get = |id: &str, token: &str| {
+        request(id, "prompts/get", &format!(r#"{{"name":"p","arguments":{{"token":"{token}"}}}}"#))
+    };
+    let got = |id: &str, text: &str| result(id, &format!(r#"{{"description":"{text}","messages":[]}}"#));
+    let records = [
+        c(get("1", "REDACTED-1")),
+        s(got("1", "for A")),
+        c(get("2", "REDACTED-2")),
+        s(got("2", "for B")),
+        c(get("3", "REDACTED-1")),
+        s(got("3", "for A again")),
+    ];
+    let sandbox = Sandbox::new();
+    sandbox.tape_with(RULES, &records);
+    let mut client = sandbox.serve(&[]);
+    for (token, text) in [
+        ("A", "for A"),
+        ("B", "for B"),
+        ("A", "for A again"),
+        ("B", "for B"),
+        ("A", "for A again"),
+        ("REDACTED-2", "for B"),
+    ] {
+        client.expect(&get("7", token), &got("7", text));
+    }
+    assert_eq!(client.close(0).stderr, "");
+    // Nobody's answer is as good as another's, which is told.
+    let mut client = sandbox.serve(&[]);
+    for (token, text) in [("A", "for A"), ("B", "for B"), ("A", "for A again"), ("C", "for A again")] {
+        client.expect(&get("7", token), &got("7", text));
+    }
+    assert_eq!(
+        client.close(0).stderr,
+        "mcpreel: prompts/get \"p\": the redacted values do not agree with earlier ones; answering in recorded order\n"
+    );
+}
+
+#[test]
 fn one_dummy_for_two_keys_is_answered_in_recorded_order_with_a_note() {
     let sandbox = Sandbox::new();
     let records = [

@@ -172,6 +172,30 @@ fn sessions_stand_for_the_recorded_ones_in_order() {
 }
 
 #[test]
+fn r045_a_repeat_is_the_answer_of_its_own_session() {
+    let sandbox = Sandbox::new();
+    let list = |id: &str| request(id, "tools/list", "{}");
+    let listed = |id: &str, name: &str| result(id, &format!(r#"{{"tools":[{{"name":"{name}"}}]}}"#));
+    let mut records = opened(1, 1);
+    records.extend(opened(2, 3));
+    records.extend([
+        c(5, list("1")).on(1),
+        s(5, listed("1", "first")).on(1).status(200),
+        c(6, list("1")).on(2),
+        s(6, listed("1", "second")).on(2).status(200),
+    ]);
+    let server = sandbox.play_recorded_http(&records, &[]);
+    let (first, second) = (server.greet("{}"), server.greet("{}"));
+    for id in ["7", "8", "9"] {
+        for (client, name) in [(&first, "first"), (&second, "second")] {
+            assert_eq!(client.post(&list(id)).expect(200).body, listed(id, name));
+        }
+    }
+    drop((first, second));
+    server.end(0);
+}
+
+#[test]
 fn r082_r083_r086_questions_on_the_stream_of_the_call() {
     let sandbox = Sandbox::new();
     let ask = |id: &str, text: &str| {

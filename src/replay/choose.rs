@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::index::{Sought, is_open};
+use super::index::{Queue, Sought, is_open};
 use super::inputs::{InputPolicy, Inputs};
 use super::key::{self, Key};
 use super::player::{Ordering, Player, Repeat, Request};
@@ -100,7 +100,7 @@ impl Player {
         };
         match next {
             Some(exchange) => Choice::Fresh(exchange),
-            None => self.choose_again(request, sought, inputs),
+            None => self.choose_again(request, sought, inputs, stands_for),
         }
     }
 
@@ -110,6 +110,7 @@ impl Player {
         request: &Request<'_>,
         sought: &Sought,
         inputs: Option<&Inputs<'_>>,
+        stands_for: Option<u32>,
     ) -> Choice {
         let Some(queue) = self.index.queue(sought.place) else {
             return Choice::Miss(Why::Unknown);
@@ -129,14 +130,36 @@ impl Player {
         let again = match repeat {
             Repeat::Never => None,
             _ if inputs.is_some() => fitting.last().copied(),
-            Repeat::Last if queue.is_covered() => {
-                let near = queue.nearest(queue.all().collect(), &sought.key);
-                queue.last.filter(|last| near.contains(last)).or(near.last().copied())
-            }
-            Repeat::Last => queue.last.or_else(|| queue.all().last()),
+            Repeat::Last => self.choose_last(request, sought, stands_for),
             Repeat::Cycle => queue.all().nth(asked.saturating_sub(1) % recorded.max(1)),
         };
         again.map_or(Choice::Miss(Why::UsedUp { recorded, asked }), Choice::Again)
+    }
+
+    /// The last of the exchanges with the key, of its own recorded session, if it has any; where redacted values tell
+    /// them apart, of those that are for the same values.
+    fn choose_last(
+        &mut self,
+        request: &Request<'_>,
+        sought: &Sought,
+        stands_for: Option<u32>,
+    ) -> Option<u32> {
+        let queue = self.index.queue(sought.place)?;
+        if sought.key.secrets.is_empty() && !queue.is_covered() {
+            let own = stands_for.and_then(|own| queue.last_of(own));
+            return own.or(queue.last).or_else(|| queue.all().last());
+        }
+        let near = queue.nearest(queue.all().collect(), &sought.key);
+        let agreeing: Vec<u32> =
+            near.iter().copied().filter(|near| self.agrees(request.session, queue, sought, *near)).collect();
+        let fitting = if agreeing.is_empty() { &near } else { &agreeing };
+        let is_own = |number: &&u32| self.tape.exchange(**number).map(|exchange| exchange.conn) == stands_for;
+        let own = fitting.iter().rfind(is_own).copied();
+        let last = own.or(queue.last.filter(|last| fitting.contains(last))).or(fitting.last().copied());
+        if agreeing.is_empty() {
+            self.warn_of_values(request);
+        }
+        last
     }
 
     /// Among open exchanges with the key: those whose recorded inputs the live ones stand for, best first; then those
@@ -155,25 +178,32 @@ impl Player {
         if sought.key.secrets.is_empty() {
             return Some(first);
         }
-        let session = self.sessions.get(request.session)?;
-        let agrees = |exchange: &&u32| {
-            let conn = self.tape.exchange(**exchange).map_or(0, |exchange| exchange.conn);
-            queue.secrets.get(exchange).is_none_or(|recorded| {
-                recorded.iter().all(|(path, placeholder)| {
-                    let live =
-                        sought.key.secrets.iter().find(|(other, _)| other == path).map(|(_, value)| value);
-                    live.is_none_or(|live| session.agrees(conn, placeholder, live))
-                })
-            })
-        };
-        if let Some(agreeing) = open.iter().find(agrees) {
-            return Some(*agreeing);
+        if let Some(agreeing) =
+            open.iter().find(|open| self.agrees(request.session, queue, sought, **open)).copied()
+        {
+            return Some(agreeing);
         }
+        self.warn_of_values(request);
+        Some(first)
+    }
+
+    /// Whether the placeholders of an exchange agree one to one with the values that a session has seen so far.
+    fn agrees(&self, session: usize, queue: &Queue, sought: &Sought, exchange: u32) -> bool {
+        let Some(session) = self.sessions.get(session) else { return false };
+        let conn = self.tape.exchange(exchange).map_or(0, |exchange| exchange.conn);
+        queue.secrets.get(&exchange).is_none_or(|recorded| {
+            recorded.iter().all(|(path, placeholder)| {
+                let live = sought.key.secrets.iter().find(|(other, _)| other == path).map(|(_, value)| value);
+                live.is_none_or(|live| session.agrees(conn, placeholder, live))
+            })
+        })
+    }
+
+    fn warn_of_values(&mut self, request: &Request<'_>) {
         let subject = key::describe(request.text, &request.view);
         self.warn(format!(
             "{subject}: the redacted values do not agree with earlier ones; answering in recorded order"
         ));
-        Some(first)
     }
 
     /// Those of the exchanges whose recorded inputs the live ones stand for, by the strictest policy that takes any.

@@ -390,6 +390,12 @@ impl Queue {
         near.filter(|(_, distance)| Some(*distance) == least).map(|(exchange, _)| exchange).collect()
     }
 
+    /// The last exchange of a recorded session.
+    pub(super) fn last_of(&self, own: u32) -> Option<u32> {
+        let at = self.lists.binary_search_by_key(&own, |(conn, _)| *conn).ok()?;
+        self.lists.get(at)?.1.last().copied()
+    }
+
     /// All exchanges, session by session.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
         self.lists.iter().flat_map(|(_, list)| list.iter().copied())
