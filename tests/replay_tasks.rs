@@ -371,7 +371,9 @@ fn r106_a_task_may_be_cancelled_whether_that_was_recorded_or_not() {
     assert_eq!(asks(&mut client, &core_about("2", "tasks/cancel", "k-1"))["status"], "cancelled");
     client.fails(&core_about("3", "tasks/cancel", "k-1"), -32602);
     assert_eq!(asks(&mut client, &core_about("4", "tasks/get", "k-1"))["status"], "cancelled");
-    client.close(0);
+    // What was recorded is the result of a task that went on.
+    client.fails(&core_about("5", "tasks/result", "k-1"), -31001);
+    assert!(client.close(3).stderr.contains("this task was cancelled, which it was not when recorded"));
     // One that has ended by itself.
     let mut client = sandbox.play(&core(), &[]);
     client.greet(r#"{"elicitation":{}}"#);

@@ -285,29 +285,32 @@ impl Player {
 
     /// The recorded result, with the questions that were asked on its stream, whenever the client asks for it.
     fn task_result(&mut self, request: &Request<'_>, index: usize, now: u64) {
-        let instance = self.tasks.instances.get_mut(index);
-        let timeline = instance.and_then(|instance| {
-            let timeline = self.tasks.timelines.get(instance.timeline)?;
-            let nth = instance.results.min(timeline.results.len().checked_sub(1)?);
+        let Some(instance) = self.tasks.instances.get_mut(index) else { return };
+        let results =
+            self.tasks.timelines.get(instance.timeline).map_or(&[][..], |timeline| &timeline.results);
+        let recorded = results.get(instance.results).or(results.last()).copied();
+        // What is recorded then is the result of a task that went on.
+        let stopped = instance.cancelled && !instance.aftermath;
+        if let Some(exchange) = recorded.filter(|_| !stopped) {
             instance.results += 1;
-            timeline.results.get(nth).copied().map(|exchange| (exchange, instance.results == 1))
-        });
-        match timeline {
-            Some((exchange, first)) => self.start_for_task(request, exchange, first, index, now),
-            None => {
-                let miss = Miss {
-                    method: request.method.clone(),
-                    name: None,
-                    why: "this task's result was not recorded".to_owned(),
-                    nearest: None,
-                    hint: "record again, and let the client ask for it".to_owned(),
-                };
-                let message = format!("mcpreel: {}", miss.why);
-                let error = live::error(request.id, code::LOST, &message, Some(&miss.json()));
-                self.add_miss(miss);
-                self.answer(request.to(), Part::Made, error);
-            }
+            let first = instance.results == 1;
+            return self.start_for_task(request, exchange, first, index, now);
         }
+        let (code, why, hint) = if stopped {
+            (code::MISS, "this task was cancelled, which it was not when recorded", "record again with that")
+        } else {
+            (code::LOST, "this task's result was not recorded", "record again, and let the client ask for it")
+        };
+        let miss = Miss {
+            method: request.method.clone(),
+            name: None,
+            why: why.to_owned(),
+            nearest: None,
+            hint: hint.to_owned(),
+        };
+        let error = live::error(request.id, code, &format!("mcpreel: {why}"), Some(&miss.json()));
+        self.add_miss(miss);
+        self.answer(request.to(), Part::Made, error);
     }
 
     /// A reply to a question that belongs to a task opens the gate behind it.
