@@ -359,6 +359,32 @@ fn r053_noise_of_the_client_gets_no_answer() {
 }
 
 #[test]
+fn r053_json_that_is_no_message_is_noise_too() {
+    for noise in ["{}", "42", "null", r#"{"jsonrpc":"2.0"}"#, r#"{"Method":"ping"}"#, "[7]", "[[]]"] {
+        let sandbox = Sandbox::new();
+        let mut client = sandbox.play(&handshake(), &[]);
+        client.send(noise);
+        client.nothing_comes();
+        let told = "mcpreel: the client sent a line that is no message; it gets no answer\n";
+        assert_eq!(client.close(0).stderr, told, "{noise}");
+    }
+}
+
+#[test]
+fn what_a_client_can_make_us_say_has_an_end() {
+    let sandbox = Sandbox::new();
+    let mut client = sandbox.play(&handshake(), &["--report", "r.jsonl"]);
+    for id in 0..1_500 {
+        client.send(&result(&id.to_string(), "{}"));
+    }
+    let ended = client.close(0);
+    let last = "mcpreel: what else there was to say is left out";
+    assert_eq!((ended.stderr.lines().count(), ended.stderr.lines().last()), (1_001, Some(last)));
+    let report: serde_json::Value = serde_json::from_str(sandbox.read("r.jsonl").trim()).unwrap();
+    assert_eq!(report["warnings"].as_array().unwrap().len(), 1_001);
+}
+
+#[test]
 fn r051_standard_output_carries_messages_only() {
     let sandbox = Sandbox::new();
     let mut records = handshake();

@@ -27,6 +27,11 @@ use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era};
 
+/// What is said of what is not JSON-RPC.
+const NO_MESSAGE: &str = "the client sent a line that is no message; it gets no answer";
+/// So many warnings are told.
+const WARNINGS: usize = 1000;
+
 /// What the caller is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -248,7 +253,7 @@ impl Player {
         let message = std::str::from_utf8(line).ok().and_then(|text| Some((text, View::of(text).ok()?)));
         let Some((text, view)) = message else {
             if !line.trim_ascii().is_empty() {
-                self.warn("the client sent a line that is no message; it gets no answer".to_owned());
+                self.warn(NO_MESSAGE.to_owned());
             }
             return;
         };
@@ -298,7 +303,7 @@ impl Player {
             }
             Shape::Notification => self.notification(session, text, &view, now),
             Shape::Response => self.reply(session, text, &view, now),
-            Shape::Batch | Shape::Other => {}
+            Shape::Batch | Shape::Other => self.warn(NO_MESSAGE.to_owned()),
         }
     }
 
@@ -567,12 +572,19 @@ impl Player {
         self.advance(number, now);
     }
 
-    /// A warning for stderr and the report, said once.
+    /// A warning for stderr and the report, said once. Some name what a client sent, which may be ever new.
     pub(super) fn warn(&mut self, warning: String) {
-        if !self.report.warnings.contains(&warning) {
-            self.out.push(Output::Note(warning.clone()));
-            self.report.warnings.push(warning);
+        let told = &mut self.report.warnings;
+        if told.len() > WARNINGS || told.contains(&warning) {
+            return;
         }
+        let warning = if told.len() == WARNINGS {
+            "what else there was to say is left out".to_owned()
+        } else {
+            warning
+        };
+        told.push(warning.clone());
+        self.out.push(Output::Note(warning));
     }
 
     /// The name of the server that is played.
