@@ -503,6 +503,19 @@ fn an_exit_cuts_everything() {
 }
 
 #[test]
+fn what_was_refused_is_missed_however_the_program_ends() {
+    let sandbox = Sandbox::new();
+    let server = serving(&sandbox, &[fault_on("json", "exit", r#"{"code":0}"#)]);
+    let refused = tool("4", "events");
+    server.post(&refused, &[]).fails(400, -32020);
+    let body = tool("5", "json");
+    all(post(&server, &body, &modern_fields(&body)));
+    assert!(
+        server.exits(3).stderr.contains("tools/call \"events\" was refused: MCP-Protocol-Version is missing")
+    );
+}
+
+#[test]
 fn noise_on_standard_error() {
     let sandbox = Sandbox::new();
     let server = serving(&sandbox, &[fault_on("json", "stderr_noise", r#"{"text":"panic!"}"#)]);

@@ -501,6 +501,8 @@ impl Hub {
 
     /// The program ends here and now: all connections break off.
     pub(super) fn abandon(&mut self) {
+        self.player.settle_refused();
+        self.pass_on();
         self.tell_all(&Event::Over { cut: true });
     }
 
