@@ -207,6 +207,7 @@ impl Player {
         self.report.misses.push(miss);
         self.answer(play.to(), Part::Made, line);
         self.forget(number, &play);
+        self.close_over(play.session);
     }
 
     fn forget(&mut self, number: u64, play: &Play) {
@@ -228,6 +229,7 @@ impl Player {
         }
         let ending = self.sessions.get_mut(play.session).map(|session| std::mem::take(&mut session.ending));
         ending.unwrap_or_default().into_iter().for_each(|number| self.advance(number, now));
+        self.close_over(play.session);
     }
 
     /// The array that the answer to a request came in which was no array itself. On a pipe it would be no answer.

@@ -45,17 +45,28 @@ impl Player {
         }
     }
 
-    /// A session is over: nothing is sent to it any more, and what it held is given back, unless something that was
-    /// recorded still goes on in it.
+    /// A session is over: nothing is sent to it any more, and what it held is given back, when nothing that was recorded
+    /// goes on in it any more.
     pub fn close(&mut self, session: usize) {
         let goes_on = self.plays.values().any(|play| play.session == session) || self.tasks.has(session);
         // What the live server still has to say to it is not to reach another one in its place.
         let goes_on = goes_on || self.has_gone_on(session);
-        let Some(over) = self.sessions.get_mut(session).filter(|_| !goes_on) else { return };
-        let over = std::mem::replace(over, Session::new(Box::new(|_| usize::MAX)));
+        let Some(place) = self.sessions.get_mut(session) else { return };
+        if goes_on {
+            place.over = true;
+            return;
+        }
+        let over = std::mem::replace(place, Session::new(Box::new(|_| usize::MAX)));
         let asked = over.asked.values().filter_map(|(_, ask)| self.tape.item(*ask));
         self.report.pending.extend(asked.map(|item| item.view.method_name(&self.tape.text).into_owned()));
         self.free.push(session);
+    }
+
+    /// Something that went on in a session is over.
+    pub(super) fn close_over(&mut self, session: usize) {
+        if self.sessions.get(session).is_some_and(|session| session.over) {
+            self.close(session);
+        }
     }
 
     /// The client will say no more: what is due goes out without delay.

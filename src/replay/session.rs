@@ -23,6 +23,8 @@ pub struct Session {
     pub stands_for: Option<u32>,
     /// The recorded session whose server's end was the end of this one.
     pub ended_with: Option<u32>,
+    /// The client has ended it; it is given up when what still goes on in it is over.
+    pub over: bool,
     /// Plays that will end the stream, once others have been answered.
     pub ending: Vec<u64>,
     /// The capabilities of `initialize`, as JSON text (legacy).
@@ -79,6 +81,7 @@ impl Session {
             era: None,
             stands_for: None,
             ended_with: None,
+            over: false,
             ending: Vec::new(),
             capabilities: None,
             log_level: None,

@@ -349,8 +349,14 @@ impl Hub {
     }
 
     fn left(&mut self, carrier: u64, now: u64) {
-        if self.waiters.remove(&carrier).is_some() {
-            return self.player.left(carrier, now);
+        if let Some(waiter) = self.waiters.remove(&carrier) {
+            self.player.left(carrier, now);
+            // Who was told its id may come back to it.
+            let live = self.lives.get(&waiter.session).filter(|_| waiter.opens);
+            if live.is_some_and(|live| live.id.is_none()) {
+                self.forget(waiter.session);
+            }
+            return;
         }
         let streams = |live: &Live| live.stream.as_ref().is_some_and(|(stream, _)| *stream == carrier);
         let Some((&session, live)) = self.lives.iter_mut().find(|(_, live)| streams(live)) else { return };

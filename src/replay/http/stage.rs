@@ -97,40 +97,85 @@ mod tests {
     use crate::redact;
     use crate::replay::Aside;
     use crate::replay::http::checks::Incoming;
+    use crate::replay::http::hub::Event;
     use crate::replay::key::Rules;
     use crate::replay::player::Options;
     use crate::replay::tape::Tape;
 
-    const EMPTY: &str = r#"{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"mcpreel 0.1.0","servers":{"demo":{"transport":"http","url":"http://127.0.0.1:1/mcp"}},"messages":[]}"#;
+    const EMPTY: &str = "";
+    /// A session, and what was never answered: a call, and an `initialize`.
+    const HELD: &str = r#"
+{"from":"client","exchange":1,"payload":{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}},
+{"from":"server","exchange":1,"session":1,"http":{"status":200,"type":"json"},"payload":{"jsonrpc":"2.0","id":0,"result":{}}},
+{"from":"client","exchange":2,"session":1,"payload":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}},
+{"from":"server","exchange":2,"session":1,"http":{"status":200,"type":"sse"},"end":"client_closed"},
+{"from":"client","exchange":3,"payload":{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}},
+{"from":"server","exchange":3,"session":2,"http":{"status":200,"type":"json"},"end":"client_closed"}"#;
+
+    type Say = Box<dyn Fn(&str) + Send>;
+
+    fn stage(messages: &str, aside: fn() -> Say) -> Stage {
+        let text = format!(
+            r#"{{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"mcpreel 0.1.0","servers":{{"demo":{{"transport":"http","url":"http://127.0.0.1:1/mcp"}}}},"messages":[{messages}]}}"#
+        );
+        let cassette = Cassette::parse(Path::new("c.json"), text.into()).unwrap();
+        let rules = Rules::new(&[], &[], Arc::new(redact::Rules::new(false, &[]).unwrap())).unwrap();
+        let options = Options { http: true, sessions: true, ..Options::default() };
+        let player = Player::new(Tape::new(cassette, 0), rules, options);
+        let offer = Arc::new(player.offer());
+        let aside = Aside { note: aside(), detail: aside(), noise: aside() };
+        Stage::new(Hub::new(player, offer, aside, None)).0
+    }
+
+    /// Posts a request, and gives what it was told at once.
+    fn post(stage: &Stage, carrier: u64, method: &str, session: Option<&str>) -> Option<Vec<Event>> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"name":"x"}}}}"#);
+        let view = View::of(&text).unwrap();
+        let opens = method == "initialize";
+        let incoming = Incoming { era: Era::Legacy, opens, asks: true, batch: false, dropped: false, view };
+        let (events, told) = crossbeam_channel::unbounded();
+        let session = session.map(str::to_owned);
+        let (connection, fields) = (carrier, None);
+        let post = Command::Post { carrier, connection, session, incoming, text, fields, events };
+        stage.take(post).then(|| told.try_iter().flatten().collect())
+    }
+
+    /// The sessions that clients have, and the place of the player's next one.
+    fn kept(stage: &Stage) -> (usize, usize) {
+        stage.with(|hub, _| (hub.lives.len() + hub.ids.len() + hub.waiters.len(), hub.new_session())).unwrap()
+    }
+
+    #[test]
+    fn a_session_whose_client_left_before_it_was_opened_leaves_nothing() {
+        let stage = stage(HELD, || Box::new(|_| {}));
+        assert!(matches!(&post(&stage, 1, "initialize", None).unwrap()[..], [Event::Session(_), ..]));
+        for carrier in 2..5 {
+            let told = post(&stage, carrier, "initialize", None).unwrap();
+            assert!(!told.iter().any(|event| matches!(event, Event::Message(..))), "{told:?}");
+            assert!(stage.take(Command::Left { carrier }));
+        }
+        assert_eq!(kept(&stage), (2, 1));
+    }
+
+    #[test]
+    fn a_session_that_ends_during_a_call_is_given_up_with_it() {
+        let stage = stage(HELD, || Box::new(|_| {}));
+        let told = post(&stage, 1, "initialize", None).unwrap();
+        let [Event::Session(id), ..] = &told[..] else { panic!("{told:?}") };
+        post(&stage, 2, "tools/call", Some(id)).unwrap();
+        let (events, _told) = crossbeam_channel::unbounded();
+        assert!(stage.take(Command::Delete { session: Some(id.clone()), fields: None, events }));
+        assert!(stage.take(Command::Left { carrier: 2 }));
+        assert_eq!(kept(&stage), (0, 0));
+    }
 
     #[test]
     fn after_a_request_that_cannot_be_played_there_are_no_answers_and_no_good_end() {
-        let cassette = Cassette::parse(Path::new("c.json"), EMPTY.into()).unwrap();
-        let rules = Rules::new(&[], &[], Arc::new(redact::Rules::new(false, &[]).unwrap())).unwrap();
-        let player = Player::new(Tape::new(cassette, 0), rules, Options::default());
-        let offer = Arc::new(player.offer());
-        let panics = || Box::new(|text: &str| panic!("{text}"));
-        let aside = Aside { note: panics(), detail: panics(), noise: panics() };
-        let (stage, _woken) = Stage::new(Hub::new(player, offer, aside, None));
+        let stage = stage(EMPTY, || Box::new(|text| panic!("{text}")));
         // A miss, which is to be told.
-        let post = || {
-            let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#.to_owned();
-            let view = View::of(&text).unwrap();
-            let incoming =
-                Incoming { era: Era::Legacy, opens: false, asks: true, batch: false, dropped: false, view };
-            let (events, _) = crossbeam_channel::unbounded();
-            stage.take(Command::Post {
-                carrier: 1,
-                connection: 1,
-                session: None,
-                incoming,
-                text,
-                fields: None,
-                events,
-            })
-        };
-        assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
-        assert!(!post());
+        let miss = || post(&stage, 1, "tools/call", None);
+        assert!(catch_unwind(AssertUnwindSafe(miss)).is_err());
+        assert!(miss().is_none());
         assert!(stage.until_due().is_none());
         assert!(stage.end(Ended::Signal(15)).is_none());
     }
