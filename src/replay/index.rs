@@ -173,9 +173,9 @@ const SHARED_WORK: usize = 512;
 
 impl Method {
     /// Whether an exchange of a queue can be played.
-    fn is_open(&self, queue: usize, recorded: Recorded<'_>) -> bool {
-        let queue = self.queues.get(queue);
-        queue.is_some_and(|queue| recorded.reuse || queue.open(None, recorded.taken).next().is_some())
+    fn is_open(&mut self, queue: usize, recorded: Recorded<'_>) -> bool {
+        let queue = self.queues.get_mut(queue);
+        queue.is_some_and(|queue| recorded.reuse || queue.next(None, recorded.taken).is_some())
     }
 
     /// Finds the first of some keys that has exchanges which can be played, and `true`; else the first that has any,
