@@ -1,6 +1,6 @@
 //! Questions in results: a modern call goes in rounds, and each retry carries the answers.
 
-use crate::support::replay::{c, result, s};
+use crate::support::replay::{c, notification, result, s};
 use crate::support::{Sandbox, modern};
 
 const ASKS: &str = r#"{"resultType":"input_required","inputRequests":{"name":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}},"text":{"method":"sampling/createMessage","params":{"messages":[]}}},"requestState":"r1"}"#;
@@ -175,4 +175,33 @@ fn r094_a_missing_capability_is_named_in_full() {
     // The recorded answer is still there for a client that comes back with what it takes.
     client.expect(&first("3", ALL), &result("3", ASKS));
     client.close(0);
+}
+
+#[test]
+fn r094_who_comes_back_with_the_capability_gets_the_answer_and_what_followed_it() {
+    let listen =
+        |id: &str| modern(id, "subscriptions/listen", r#""notifications":{"toolsListChanged":true}"#, ALL);
+    let on_it = |id: &str, method: &str, more: &str| {
+        notification(
+            method,
+            &format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}{more}}}"#),
+        )
+    };
+    let acknowledged =
+        |id: &str| on_it(id, "subscriptions/acknowledged", r#","notifications":{"toolsListChanged":true}"#);
+    let changed = |id: &str| on_it(id, "tools/list_changed", "");
+    let mut records = vec![c(listen("9")), s(acknowledged("9"))];
+    records.extend(rounds().drain(..2));
+    records.push(s(changed("9")));
+    let sandbox = Sandbox::new();
+    for options in [&[][..], &["--ordering", "strict"]] {
+        let mut client = sandbox.play(&records, options);
+        client.expect(&listen("5"), &acknowledged("5"));
+        client.fails(&first("6", "{}"), -32021);
+        client.nothing_comes();
+        client.send(&first("7", ALL));
+        client.gets(&[result("7", ASKS), changed("5")]);
+        client.nothing_comes();
+        client.close(0);
+    }
 }

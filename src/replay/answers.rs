@@ -276,6 +276,12 @@ impl Player {
             }
         }
         if let Some(error) = self.forbidden_answer(play, &item) {
+            // A client that learns may come back for it. Until then nobody has used it.
+            let exchange = play.exchange.filter(|_| play.first);
+            if let Some(taken) = exchange.and_then(|it| self.taken.get_mut(usize::try_from(it).ok()?)) {
+                *taken = false;
+            }
+            self.owe(play);
             self.answer(play.to(), Part::Made, error);
             return Flow::Done;
         }
@@ -353,12 +359,6 @@ impl Player {
         let data = format!("{{\"requiredCapabilities\":{}}}", nested(&missing));
         let message = format!("the client does not declare {}", names.join(", "));
         let error = live::error(&play.id, code::MISSING_CAPABILITY, &message, Some(&data));
-        if let Some(taken) =
-            play.exchange.and_then(|exchange| self.taken.get_mut(usize::try_from(exchange).ok()?))
-        {
-            // The recorded answer was not given; a client that learns may come back for it.
-            *taken = !play.first;
-        }
         self.warn(message);
         Some(error)
     }

@@ -402,7 +402,7 @@ impl Player {
     }
 
     /// The recorded answer was not given: who asks again gets it.
-    fn owe(&mut self, play: &mut Play) {
+    pub(super) fn owe(&mut self, play: &mut Play) {
         if let Some(exchange) = play.exchange.filter(|_| play.first)
             && !self.owed.contains(&exchange)
         {

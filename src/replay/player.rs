@@ -150,7 +150,7 @@ pub struct Player {
     pub(super) index: Index,
     pub(super) taken: Vec<bool>,
     pub(super) faults: Option<Faults>,
-    /// Exchanges whose answers a fault kept from the client.
+    /// Exchanges that were begun and whose answers the client did not get.
     pub(super) owed: Vec<u32>,
     /// Requests that were refused and may come again.
     pub(super) strays: Vec<Stray>,
