@@ -199,6 +199,11 @@ fn r081_an_answer_that_the_client_does_not_take_is_a_miss() {
     let server = sandbox.play_recorded_http(&records, &[]);
     post(&server, &body, |fields| fields.push(("Accept".into(), "application/json".into()))).expect(406);
     assert!(server.end(3).stderr.contains("which Accept does not name"));
+    // Who asks again as it should gets it.
+    let server = sandbox.play_recorded_http(&records, &["--require-all-used"]);
+    post(&server, &body, |fields| fields.push(("Accept".into(), "application/json".into()))).expect(406);
+    assert_eq!(server.modern(&body).expect(200).last(), said("1", "stepped"));
+    server.end(0);
 }
 
 #[test]

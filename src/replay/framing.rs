@@ -37,6 +37,8 @@ pub struct Framing {
     pub primed: bool,
     /// How long a client is to wait before it comes back, in milliseconds.
     pub retry: Option<u64>,
+    /// The exchanges of the tape that it answers.
+    pub answers: Vec<u32>,
 }
 
 impl Default for Framing {
@@ -53,6 +55,7 @@ impl Default for Framing {
             resumable: false,
             primed: false,
             retry: None,
+            answers: Vec::new(),
         }
     }
 }
@@ -70,6 +73,7 @@ impl Player {
                 None => return,
             },
         };
+        framing.answers.extend(exchange);
         change(&mut framing);
         if framing.answer_only {
             self.warn("an answer over 1 MiB was sent as JSON, without its progress".to_owned());
@@ -109,5 +113,6 @@ fn recorded(facts: &Facts, inner: bool, outcome: Outcome, text: &str) -> Framing
     let (bare, cut) = (outcome == Outcome::Bare, facts.end == Some(End::Cut));
     let status = Some(facts.status).filter(|_| facts.head || facts.end.is_none());
     let Facts { resumable, primed, retry, .. } = *facts;
-    Framing { kind, bare, cut, status, headers, inner, answer_only: false, body, resumable, primed, retry }
+    let rest = Framing::default();
+    Framing { kind, bare, cut, status, headers, inner, body, resumable, primed, retry, ..rest }
 }

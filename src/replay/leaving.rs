@@ -45,6 +45,24 @@ impl Player {
         }
     }
 
+    /// HTTP: what answers a request comes in a way that its client does not take. It got nothing, and may ask again.
+    pub fn not_given(&mut self, carrier: u64, answers: Vec<u32>, now: u64) {
+        let on_it = self.plays.iter_mut().filter(|(_, play)| play.carrier == carrier);
+        let mut numbers: Vec<u64> = on_it
+            .map(|(number, play)| {
+                play.first = false;
+                *number
+            })
+            .collect();
+        numbers.sort_unstable();
+        numbers.into_iter().for_each(|number| self.cancel(number, now));
+        for exchange in answers {
+            if !self.owed.contains(&exchange) {
+                self.owed.push(exchange);
+            }
+        }
+    }
+
     /// A session is over: nothing is sent to it any more, and what it held is given back, when nothing that was recorded
     /// goes on in it any more.
     pub fn close(&mut self, session: usize) {

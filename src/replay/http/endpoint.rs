@@ -198,8 +198,8 @@ impl Endpoint {
         let mut reply = Reply::new(request, &self.offer, asked, common);
         if !takes_all {
             let (stage, body) = (&self.stage, text.clone().into_bytes());
-            reply.unacceptable = Some(Box::new(move || {
-                stage.take(Command::Refused { body, refusal: refusals::of_accept() });
+            reply.unacceptable = Some(Box::new(move |answers| {
+                stage.take(Command::Unacceptable { carrier, body, answers });
             }));
         }
         self.play(reply, carrier, |events| Command::Post {

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 
-use super::Offer;
 use super::behind::{Behind, News};
 use super::checks::{Incoming, Refused};
 use super::ids::Issuer;
+use super::{Offer, refusals};
 use crate::http::Headers;
 use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
@@ -46,6 +46,8 @@ pub(super) enum Command {
     Refused { body: Vec<u8>, refusal: Refusal },
     /// A message was refused that nobody has read.
     Unread { why: String, hint: &'static str },
+    /// The client does not take the answer to a request as it comes: these exchanges of the tape.
+    Unacceptable { carrier: u64, body: Vec<u8>, answers: Vec<u32> },
     /// The user should know.
     Warn(&'static str),
 }
@@ -73,7 +75,7 @@ pub(super) enum Event {
     /// HTTP+SSE: where to post.
     Endpoint(String),
     /// How the answer goes out.
-    Begins(Framing),
+    Begins(Box<Framing>),
     /// A message of the stream.
     Message(String, Part),
     /// The same, with an id to come back with.
@@ -307,6 +309,11 @@ impl Hub {
             Command::Left { carrier } => self.left(carrier, now),
             Command::Refused { body, refusal } => self.player.refused(&body, &refusal),
             Command::Unread { why, hint } => self.player.refused_unread(why, hint),
+            Command::Unacceptable { carrier, body, answers } => {
+                self.player.not_given(carrier, answers, now);
+                self.left(carrier, now);
+                self.player.refused(&body, &refusals::of_accept());
+            }
             Command::Warn(what) => self.player.warn(what.to_owned()),
         }
     }
@@ -453,7 +460,7 @@ impl Hub {
         if framing.kind == Kind::Sse && !framing.bare {
             self.name_session(sent, carrier);
         }
-        self.push(sent, carrier, Event::Begins(framing));
+        self.push(sent, carrier, Event::Begins(Box::new(framing)));
         let Some(waiter) = self.waiters.get(&carrier).filter(|_| numbered) else { return };
         let log = Log { session: waiter.session, ..Log::default() };
         self.logs.insert(carrier, log);

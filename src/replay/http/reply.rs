@@ -63,8 +63,8 @@ pub(super) struct Reply<'c, 'o> {
     events: Option<Receiver<Vec<Event>>>,
     /// What came while a slow message was going out.
     later: VecDeque<Vec<Event>>,
-    /// Is told when the client does not take what the answer is.
-    pub(super) unacceptable: Option<Box<dyn FnOnce() + 'o>>,
+    /// Is told when the client does not take what the answer is, and which exchanges of the tape it would have been.
+    pub(super) unacceptable: Option<Box<dyn FnOnce(Vec<u32>) + 'o>>,
 }
 
 impl<'c, 'o> Reply<'c, 'o> {
@@ -195,7 +195,7 @@ impl<'c, 'o> Reply<'c, 'o> {
                 return Ok(Next::More);
             }
             Event::Begins(framing) => {
-                self.merge(framing);
+                self.merge(*framing);
                 return Ok(Next::More);
             }
             Event::Prime(id, retry) => {
@@ -348,6 +348,7 @@ impl<'c, 'o> Reply<'c, 'o> {
             None => self.framing = Some(framing),
             Some(known) => {
                 known.inner |= framing.inner;
+                known.answers.extend(framing.answers);
                 if framing.kind == Kind::Sse {
                     known.kind = Kind::Sse;
                 }
@@ -372,7 +373,7 @@ impl<'c, 'o> Reply<'c, 'o> {
 
     fn not_acceptable(&mut self) -> io::Result<()> {
         if let Some(tell) = self.unacceptable.take() {
-            tell();
+            tell(self.framing.take().unwrap_or_default().answers);
         }
         let message = "the answer is a stream of events, which Accept does not name";
         self.refuse(&Refused::new(406, "null", code::INVALID_REQUEST, message))
