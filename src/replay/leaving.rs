@@ -1,7 +1,7 @@
 //! How requests end: their answers go out, alone or as a batch, the client cancels them, leaves, or says no more.
 
 use super::player::{Output, Part, Player, To};
-use super::session::Session;
+use super::session::{Play, Session};
 use super::tape::Step;
 use crate::mcp::Era;
 
@@ -30,8 +30,17 @@ impl Player {
     /// the client's leaving was to end it.
     pub fn left(&mut self, carrier: u64, now: u64) {
         self.left_live(carrier);
-        let on_it = self.plays.iter().filter(|(_, play)| play.carrier == carrier);
-        let mut numbers: Vec<u64> = on_it.map(|(number, _)| *number).collect();
+        self.left_plays(now, |play| play.carrier == carrier);
+    }
+
+    /// The client closed the one stream that everything of a session goes to: with it goes what waits for its leaving.
+    pub fn left_session(&mut self, session: usize, now: u64) {
+        self.left_plays(now, |play| play.session == session);
+    }
+
+    fn left_plays(&mut self, now: u64, went: impl Fn(&Play) -> bool) {
+        let gone = self.plays.iter().filter(|(_, play)| went(play));
+        let mut numbers: Vec<u64> = gone.map(|(number, _)| *number).collect();
         numbers.sort_unstable();
         for number in numbers {
             if self.cancel_held(number, true, now) {

@@ -369,6 +369,7 @@ impl Hub {
         let Some((&session, live)) = self.lives.iter_mut().find(|(_, live)| streams(live)) else { return };
         live.stream = None;
         if live.old {
+            self.player.left_session(session, now);
             self.forget(session);
         }
     }

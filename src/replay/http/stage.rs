@@ -170,6 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn a_client_of_the_old_transport_that_leaves_during_a_call_leaves_nothing() {
+        let stage = stage(HELD, || Box::new(|_| {}));
+        let (events, told) = crossbeam_channel::unbounded();
+        assert!(stage.take(Command::OpenOld { carrier: 1, events }));
+        let told: Vec<Event> = told.try_iter().flatten().collect();
+        let [Event::Endpoint(session)] = &told[..] else { panic!("{told:?}") };
+        let (events, _told) = crossbeam_channel::unbounded();
+        let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#.to_vec();
+        assert!(stage.take(Command::PostOld { connection: 2, session: session.clone(), body, events }));
+        assert!(stage.take(Command::Left { carrier: 1 }));
+        assert_eq!(kept(&stage), (0, 0));
+    }
+
+    #[test]
     fn after_a_request_that_cannot_be_played_there_are_no_answers_and_no_good_end() {
         let stage = stage(EMPTY, || Box::new(|text| panic!("{text}")));
         // A miss, which is to be told.
