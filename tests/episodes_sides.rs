@@ -456,3 +456,47 @@ fn a_live_server_that_refuses_its_greeting_is_told_as_such() {
     client.expect(&echo("3", "one"), &said("3", "one"));
     client.close(3);
 }
+
+/// The player alone: over HTTP sessions come and go.
+#[test]
+fn what_one_client_has_set_is_not_set_for_the_next() {
+    use mcpreel::cassette::Cassette;
+    use mcpreel::redact;
+    use mcpreel::replay::key::Rules;
+    use mcpreel::replay::player::{Options, Output, Player};
+    use mcpreel::replay::tape::Tape;
+
+    let sandbox = Sandbox::new();
+    let level = request("1", "logging/setLevel", r#"{"level":"error"}"#);
+    let subscribe = request("2", "resources/subscribe", r#"{"uri":"file:///a"}"#);
+    let mut records = handshake();
+    records.extend([c(&level), s(result("1", "{}")), c(&subscribe), s(result("2", "{}"))]);
+    sandbox.tape_with("", &records);
+    let cassette = Cassette::read(&sandbox.path.join("c.json")).unwrap();
+    let rules = Rules::new(&[], &[], redact::Rules::new(false, &[]).unwrap().into()).unwrap();
+    let options = Options { http: true, sessions: true, ..Options::default() };
+    let mut player = Player::new(Tape::new(cassette, 0), rules, options).with_live_server();
+    let says = |player: &mut Player, session: usize, message: &str| {
+        player.receive(session, message.as_bytes(), 0);
+        let onward = |output| match output {
+            Output::Onward { text, .. } => Some(text),
+            _ => None,
+        };
+        player.outputs().filter_map(onward).collect::<Vec<String>>()
+    };
+    let first = player.open(Box::new(|_| 0));
+    says(&mut player, first, &initialize("{}"));
+    says(&mut player, first, &level);
+    says(&mut player, first, &subscribe);
+    player.close(first);
+    let second = player.open(Box::new(|_| 1));
+    assert_eq!(first, second);
+    says(&mut player, second, &initialize("{}"));
+    says(&mut player, second, INITIALIZED);
+    assert_eq!(says(&mut player, second, &echo("5", "x")), [initialize("{}")]);
+    player.live_says(second, None, result("0", "{}").as_bytes());
+    assert_eq!(
+        says(&mut player, second, &request("6", "ping", "{}")),
+        [INITIALIZED.to_owned(), echo("5", "x")]
+    );
+}

@@ -86,6 +86,7 @@ impl Player {
         let over = std::mem::replace(place, Session::new(Box::new(|_| usize::MAX)));
         let asked = over.asked.values().filter_map(|(_, ask)| self.tape.item(*ask));
         self.report.pending.extend(asked.map(|item| item.view.method_name(&self.tape.text).into_owned()));
+        self.forget_kept(session);
         self.free.push(session);
     }
 

@@ -155,6 +155,11 @@ impl Player {
         line.is_some_and(|line| !line.used.is_empty())
     }
 
+    /// A session is over, of which nothing went on: what its client has set is not the next one's.
+    pub(super) fn forget_kept(&mut self, session: usize) {
+        self.onwards.iter_mut().for_each(|onwards| drop(onwards.lines.remove(&session)));
+    }
+
     /// How many requests of a session wait for the live server.
     #[must_use]
     pub fn awaited(&self, session: usize) -> usize {
