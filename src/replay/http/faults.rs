@@ -1,6 +1,7 @@
 //! What faults do to connections.
 
-use super::hub::{Event, Hub, Sent, no_session};
+use super::hub::{Event, Hub, Sent};
+use super::sessions::no_session;
 use crate::replay::faults::effect::{Act, Effect, half};
 
 impl Hub {

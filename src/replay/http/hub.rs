@@ -9,9 +9,9 @@ use crossbeam_channel::Sender;
 use super::behind::{Behind, News};
 use super::checks::{Incoming, Refused};
 use super::ids::Issuer;
+use super::sessions::no_session;
 use super::{Offer, refusals};
 use crate::http::Headers;
-use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
 use crate::replay::Aside;
 use crate::replay::facts::Kind;
@@ -139,8 +139,8 @@ impl Live {
 
 /// A stream that clients can come back to.
 #[derive(Default)]
-struct Log {
-    session: usize,
+pub(super) struct Log {
+    pub(super) session: usize,
     said: Vec<(String, Part)>,
     /// It ended without an answer.
     over: bool,
@@ -166,8 +166,8 @@ impl Log {
 /// A request that waits for its answer.
 pub(super) struct Waiter {
     pub(super) session: usize,
-    events: Events,
-    opens: bool,
+    pub(super) events: Events,
+    pub(super) opens: bool,
 }
 
 pub(super) struct Hub {
@@ -179,7 +179,7 @@ pub(super) struct Hub {
     pub(super) lives: HashMap<usize, Live>,
     pub(super) waiters: HashMap<u64, Waiter>,
     /// What was said on streams that clients can come back to.
-    logs: HashMap<u64, Log>,
+    pub(super) logs: HashMap<u64, Log>,
     /// All modern clients: they have no sessions, and share what was recorded.
     pub(super) modern: Option<usize>,
     /// All clients of a server that issued no sessions.
@@ -342,19 +342,6 @@ impl Hub {
         Ok(())
     }
 
-    /// A session is over: its id is dead, and its stream ends.
-    pub(super) fn forget(&mut self, session: usize) {
-        self.logs.retain(|_, log| log.session != session);
-        let Some(live) = self.lives.remove(&session) else { return };
-        if let Some(id) = live.id {
-            self.ids.remove(&id);
-        }
-        if let Some((_, events)) = live.stream {
-            let _ = events.send(vec![Event::Over { cut: false }]);
-        }
-        self.player.close(session);
-    }
-
     fn left(&mut self, carrier: u64, now: u64) {
         if let Some(waiter) = self.waiters.remove(&carrier) {
             self.player.left(carrier, now);
@@ -476,32 +463,6 @@ impl Hub {
         }
     }
 
-    /// An `initialize` that succeeded opens its session.
-    pub(super) fn settle_session(&mut self, sent: &mut Sent, carrier: u64, text: &str) {
-        let opener = self.waiters.get(&carrier).filter(|waiter| waiter.opens);
-        let Some(session) = opener.map(|waiter| waiter.session) else { return };
-        let opened = View::of(text).is_ok_and(|view| view.result.is_some());
-        if !(opened && self.name_session(sent, carrier)) {
-            self.forget(session);
-        }
-    }
-
-    /// Tells the client the id of the session that it opens, unless it was told; `false` when there is none.
-    fn name_session(&mut self, sent: &mut Sent, carrier: u64) -> bool {
-        let Some(waiter) = self.waiters.get(&carrier).filter(|waiter| waiter.opens) else { return false };
-        let Some(live) = self.lives.get_mut(&waiter.session) else { return false };
-        if live.id.is_none()
-            && let Some(id) = self.issuer.issue()
-        {
-            self.ids.insert(id.clone(), waiter.session);
-            live.id = Some(id.clone());
-            // In front of all that may send the head.
-            let list = &mut sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1;
-            list.insert(0, Event::Session(id));
-        }
-        live.id.is_some()
-    }
-
     /// The replay ends: what is due goes out, and then all answers end.
     pub(super) fn end(&mut self, now: u64) {
         let mut sessions: Vec<usize> = self.lives.keys().copied().chain(self.modern).collect();
@@ -528,8 +489,4 @@ impl Hub {
             let _ = events.send(vec![event.clone()]);
         }
     }
-}
-
-pub(super) fn no_session() -> Refused {
-    Refused::new(404, "null", code::NO_SESSION, "Session not found")
 }

@@ -1,10 +1,11 @@
-//! The sessions of legacy clients: which one a request is of, and how they end.
+//! The sessions of legacy clients: which one a request is of, how they begin, and how they end.
 
 use std::collections::HashSet;
 
 use super::checks::{Incoming, Refused};
-use super::hub::{Event, Fields, Hub, Live, no_session};
+use super::hub::{Event, Fields, Hub, Live, Sent};
 use super::refusals;
+use crate::jsonrpc::message::View;
 use crate::mcp::{Era, code};
 
 /// So many sessions may be live at once.
@@ -118,4 +119,47 @@ impl Hub {
         }
         Event::Status(status)
     }
+
+    /// An `initialize` that succeeded opens its session.
+    pub(super) fn settle_session(&mut self, sent: &mut Sent, carrier: u64, text: &str) {
+        let opener = self.waiters.get(&carrier).filter(|waiter| waiter.opens);
+        let Some(session) = opener.map(|waiter| waiter.session) else { return };
+        let opened = View::of(text).is_ok_and(|view| view.result.is_some());
+        if !(opened && self.name_session(sent, carrier)) {
+            self.forget(session);
+        }
+    }
+
+    /// Tells the client the id of the session that it opens, unless it was told; `false` when there is none.
+    pub(super) fn name_session(&mut self, sent: &mut Sent, carrier: u64) -> bool {
+        let Some(waiter) = self.waiters.get(&carrier).filter(|waiter| waiter.opens) else { return false };
+        let Some(live) = self.lives.get_mut(&waiter.session) else { return false };
+        if live.id.is_none()
+            && let Some(id) = self.issuer.issue()
+        {
+            self.ids.insert(id.clone(), waiter.session);
+            live.id = Some(id.clone());
+            // In front of all that may send the head.
+            let list = &mut sent.entry(carrier).or_insert_with(|| (waiter.events.clone(), Vec::new())).1;
+            list.insert(0, Event::Session(id));
+        }
+        live.id.is_some()
+    }
+
+    /// A session is over: its id is dead, and its stream ends.
+    pub(super) fn forget(&mut self, session: usize) {
+        self.logs.retain(|_, log| log.session != session);
+        let Some(live) = self.lives.remove(&session) else { return };
+        if let Some(id) = live.id {
+            self.ids.remove(&id);
+        }
+        if let Some((_, events)) = live.stream {
+            let _ = events.send(vec![Event::Over { cut: false }]);
+        }
+        self.player.close(session);
+    }
+}
+
+pub(super) fn no_session() -> Refused {
+    Refused::new(404, "null", code::NO_SESSION, "Session not found")
 }
