@@ -18,6 +18,7 @@ mod miss;
 pub mod nearest;
 mod onward;
 mod options;
+mod output;
 pub mod pace;
 mod place;
 pub mod player;
