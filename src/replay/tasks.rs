@@ -251,10 +251,10 @@ impl Tasks {
 
     /// An id for a live task: the recorded one, or, where that is taken, one made of it.
     pub(super) fn fresh_id(&self, recorded: &str) -> String {
-        let taken = |id: &str| self.instances.iter().any(|instance| instance.id == id);
+        let ids: HashSet<&str> = self.instances.iter().map(|instance| instance.id.as_str()).collect();
         let mut id = recorded.to_owned();
         let mut n = 1;
-        while taken(&id) {
+        while ids.contains(id.as_str()) {
             n += 1;
             id = format!("{recorded}-{n}");
         }
