@@ -134,6 +134,8 @@ impl Player {
                     session.ended_with = conn;
                 }
                 self.out.push(Output::EndOfStream { session: play.session });
+                // With the server goes all that it had not answered.
+                self.plays.retain(|_, other| other.session != play.session);
                 Flow::Done
             }
             Some(Outcome::Cut | Outcome::Bare) if !self.options.http => {

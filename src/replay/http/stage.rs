@@ -102,6 +102,7 @@ mod tests {
     use crate::replay::player::Options;
     use crate::replay::tape::Tape;
 
+    const WEB: &str = r#""servers":{"demo":{"transport":"http","url":"http://127.0.0.1:1/mcp"}}"#;
     const EMPTY: &str = "";
     /// A session, and what was never answered: a call, and an `initialize`.
     const HELD: &str = r#"
@@ -112,11 +113,20 @@ mod tests {
 {"from":"client","exchange":3,"payload":{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}},
 {"from":"server","exchange":3,"session":2,"http":{"status":200,"type":"json"},"end":"client_closed"}"#;
 
+    const PIPED: &str = r#""servers":{"demo":{"transport":"stdio","command":["x"]}},"processes":[{"server":"demo","ended":"server_exited"}]"#;
+    /// A request that was cancelled, and one at which the server died.
+    const DIES: &str = r#"
+{"from":"client","payload":{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}},
+{"from":"server","payload":{"jsonrpc":"2.0","id":0,"result":{}}},
+{"from":"client","payload":{"jsonrpc":"2.0","id":1,"method":"held","params":{"name":"x"}}},
+{"from":"client","payload":{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}},
+{"from":"client","payload":{"jsonrpc":"2.0","id":2,"method":"dies","params":{"name":"x"}}}"#;
+
     type Say = Box<dyn Fn(&str) + Send>;
 
-    fn stage(messages: &str, aside: fn() -> Say) -> Stage {
+    fn stage(head: &str, messages: &str, aside: fn() -> Say) -> Stage {
         let text = format!(
-            r#"{{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"mcpreel 0.1.0","servers":{{"demo":{{"transport":"http","url":"http://127.0.0.1:1/mcp"}}}},"messages":[{messages}]}}"#
+            r#"{{"mcpreel":1,"recorded_at":"2026-11-29T20:33:00.000Z","recorder":"mcpreel 0.1.0",{head},"messages":[{messages}]}}"#
         );
         let cassette = Cassette::parse(Path::new("c.json"), text.into()).unwrap();
         let rules = Rules::new(&[], &[], Arc::new(redact::Rules::new(false, &[]).unwrap())).unwrap();
@@ -147,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_session_whose_client_left_before_it_was_opened_leaves_nothing() {
-        let stage = stage(HELD, || Box::new(|_| {}));
+        let stage = stage(WEB, HELD, || Box::new(|_| {}));
         assert!(matches!(&post(&stage, 1, "initialize", None).unwrap()[..], [Event::Session(_), ..]));
         for carrier in 2..5 {
             let told = post(&stage, carrier, "initialize", None).unwrap();
@@ -159,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_session_that_ends_during_a_call_is_given_up_with_it() {
-        let stage = stage(HELD, || Box::new(|_| {}));
+        let stage = stage(WEB, HELD, || Box::new(|_| {}));
         let told = post(&stage, 1, "initialize", None).unwrap();
         let [Event::Session(id), ..] = &told[..] else { panic!("{told:?}") };
         post(&stage, 2, "tools/call", Some(id)).unwrap();
@@ -171,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_client_of_the_old_transport_that_leaves_during_a_call_leaves_nothing() {
-        let stage = stage(HELD, || Box::new(|_| {}));
+        let stage = stage(WEB, HELD, || Box::new(|_| {}));
         let (events, told) = crossbeam_channel::unbounded();
         assert!(stage.take(Command::OpenOld { carrier: 1, events }));
         let told: Vec<Event> = told.try_iter().flatten().collect();
@@ -184,8 +194,19 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_ends_with_the_recorded_server_leaves_nothing() {
+        let stage = stage(PIPED, DIES, || Box::new(|_| {}));
+        let told = post(&stage, 1, "initialize", None).unwrap();
+        let [Event::Session(id), ..] = &told[..] else { panic!("{told:?}") };
+        post(&stage, 2, "held", Some(id)).unwrap();
+        let told = post(&stage, 3, "dies", Some(id)).unwrap();
+        assert!(matches!(told.last(), Some(Event::Over { cut: true })), "{told:?}");
+        assert_eq!(kept(&stage), (0, 0));
+    }
+
+    #[test]
     fn after_a_request_that_cannot_be_played_there_are_no_answers_and_no_good_end() {
-        let stage = stage(EMPTY, || Box::new(|text| panic!("{text}")));
+        let stage = stage(WEB, EMPTY, || Box::new(|text| panic!("{text}")));
         // A miss, which is to be told.
         let miss = || post(&stage, 1, "tools/call", None);
         assert!(catch_unwind(AssertUnwindSafe(miss)).is_err());
