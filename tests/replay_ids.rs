@@ -1,9 +1,9 @@
-//! Ids that were used twice: what a replay does about them, and that it says so.
+//! Ids that were used twice or are spelt in two ways: what a replay does about them, and that it says so.
 
 use serde_json::Value;
 
 use crate::support::Sandbox;
-use crate::support::replay::{answered, c, call, error, handshake, request, result, s, said};
+use crate::support::replay::{answered, c, call, error, handshake, notification, request, result, s, said};
 
 /// The warnings of the last row.
 fn warnings(sandbox: &Sandbox) -> Vec<String> {
@@ -112,4 +112,31 @@ fn a_client_that_uses_an_id_twice_is_told() {
         notes.map(|note| format!("mcpreel: {note}"))
     );
     assert_eq!(warnings(&sandbox), notes);
+}
+
+/// Servers answer with what their JSON library made of the id.
+#[test]
+fn a_recorded_answer_that_spells_the_id_otherwise_is_the_answer() {
+    for (asked, answered) in [("1.0", "1"), ("1e1", "10"), ("10", "10.0"), (r#""\u0061""#, r#""a""#)] {
+        let token = |token: &str| format!(r#"{{"progressToken":{token},"progress":1}}"#);
+        let with_token = |id: &str, token: &str| {
+            request(id, "tools/call", &format!(r#"{{"name":"a","_meta":{{"progressToken":{token}}}}}"#))
+        };
+        let sandbox = Sandbox::new();
+        let records = [
+            handshake(),
+            vec![
+                c(with_token(asked, asked)),
+                s(notification("progress", &token(answered))),
+                s(said(answered, "yes")),
+            ],
+        ]
+        .concat();
+        let mut client = sandbox.play(&records, &[]);
+        client.greet("{}");
+        client.send(&with_token("7", "70"));
+        assert_eq!(client.next(), notification("progress", &token("70")), "{asked}");
+        assert_eq!(client.next(), said("7", "yes"), "{asked}");
+        assert_eq!(client.close(0).stderr, "", "{asked}");
+    }
 }

@@ -200,6 +200,30 @@ pub fn write_number(text: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// The id of a message in one spelling: equal ids are equal texts, since servers may spell anew what they have read. What
+/// clients send is borrowed.
+#[must_use]
+pub fn id(text: &str) -> Cow<'_, str> {
+    let mut form = Vec::new();
+    match text.as_bytes() {
+        [b'"', ..] if text.contains('\\') => write_string(text, &mut form),
+        [b'-', digits @ ..] | digits if digits.iter().all(u8::is_ascii_digit) && digits != b"0" => {}
+        [b'-' | b'0'..=b'9', ..] => write_number(text, &mut form),
+        _ => {}
+    }
+    if form.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let Ok(form) = String::from_utf8(form) else { return Cow::Borrowed(text) };
+    match form.split_once('e').map(|(digits, power)| (digits, power.parse::<usize>())) {
+        // An integer, as it is mostly spelt.
+        Some((digits, Ok(power @ 0..=18))) if !form.starts_with('"') => {
+            Cow::Owned(format!("{digits}{}", "0".repeat(power)))
+        }
+        _ => Cow::Owned(form),
+    }
+}
+
 /// The comparison form of a whole text; `None` when it is not JSON.
 #[must_use]
 pub fn of(text: &str) -> Option<Vec<u8>> {
@@ -251,6 +275,30 @@ mod tests {
             ("{}", "null"),
         ] {
             assert_ne!(of(one).unwrap(), of(other).unwrap(), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn ids_in_one_spelling() {
+        for (text, expected) in [
+            ("1", "1"),
+            ("10", "10"),
+            ("-10", "-10"),
+            ("0", "0"),
+            ("-0", "0"),
+            ("1.0", "1"),
+            ("10.0", "10"),
+            ("-1e1", "-10"),
+            ("1.5", "15e-1"),
+            ("9007199254740993", "9007199254740993"),
+            ("1e400", "1e400"),
+            ("\"1\"", "\"1\""),
+            ("\"1e5\"", "\"1e5\""),
+            (r#""\u0061e1""#, "\"ae1\""),
+            (r#""\ud800""#, r#""\ud800""#),
+            ("null", "null"),
+        ] {
+            assert_eq!(id(text), expected, "{text}");
         }
     }
 

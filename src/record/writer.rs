@@ -94,17 +94,11 @@ struct Open {
     listens: bool,
 }
 
-/// A scope, and the id of a request in it, in its comparison form: servers spell anew what they have read.
-type Key = (u32, Vec<u8>);
+/// A scope, and the id of a request in it in one spelling.
+type Key = (u32, String);
 
 fn key(scope: u32, id: &str) -> Key {
-    let mut form = Vec::with_capacity(id.len() + 2);
-    match id.as_bytes().first() {
-        Some(b'"') => canonical::write_string(id, &mut form),
-        Some(b'-' | b'0'..=b'9') => canonical::write_number(id, &mut form),
-        _ => form.extend_from_slice(id.as_bytes()),
-    }
-    (scope, form)
+    (scope, canonical::id(id).into_owned())
 }
 
 /// A segment, and what has to be remembered while it is written.

@@ -256,7 +256,7 @@ impl Player {
         item.exchange != 0
             && named != "null"
             && asked != named
-            && canonical::of(asked) != canonical::of(named)
+            && canonical::id(asked) != canonical::id(named)
     }
 
     pub(super) fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {

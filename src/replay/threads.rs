@@ -1,5 +1,6 @@
 //! Puts the messages of a cassette together: which answers which, and which request each of the others belongs to.
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -7,6 +8,7 @@ use super::facts::GET;
 use super::live;
 use super::tape::{Conn, Exchange, Item, Outcome, Step, Tape, index_of};
 use crate::cassette::Side;
+use crate::jsonrpc::canonical;
 use crate::jsonrpc::message::{Shape, member};
 use crate::mcp;
 
@@ -17,15 +19,15 @@ impl Tape {
         let text = &self.text;
         let (mut client, mut server) = (Waiting::default(), Waiting::default());
         // The unanswered requests of each HTTP exchange.
-        let mut open: HashMap<u32, Vec<(&str, u32)>> = HashMap::new();
+        let mut open: HashMap<u32, Vec<(Cow<'_, str>, u32)>> = HashMap::new();
         let (mut strays, mut doubles) = (Vec::new(), Vec::new());
         for (index, item) in self.items.iter().enumerate() {
             let at = index_of(index);
-            let id = (item.conn, item.view.id.map_or("", |id| id.of(text)));
+            let id: Id<'_> = (item.conn, canonical::id(item.view.id.map_or("", |id| id.of(text))));
             let linked = match (item.from, item.view.shape) {
                 // A client's ping belongs to no conversation: it is answered as it comes, and nothing follows from it.
                 (Side::Client, Shape::Request) if item.view.method_name(text) == "ping" => {
-                    client.push(id, PING);
+                    client.push(id.clone(), PING);
                     if item.exchange != 0 {
                         open.entry(item.exchange).or_default().push((id.1, PING));
                     }
@@ -34,7 +36,7 @@ impl Tape {
                 (Side::Client, Shape::Request) => {
                     let era = mcp::era(text, &item.view);
                     let exchange = index_of(self.exchanges.len());
-                    let alone = client.push(id, exchange);
+                    let alone = client.push(id.clone(), exchange);
                     // Over HTTP the exchange tells whose an answer is.
                     if !alone && item.exchange == 0 {
                         doubles.push(item.record);
@@ -60,11 +62,11 @@ impl Tape {
                         Some(open) if !open.is_empty() => {
                             let own = open.iter().position(|(asked, _)| *asked == id.1).unwrap_or(0);
                             let (asked, exchange) = open.remove(own);
-                            client.take((item.conn, asked), exchange);
+                            client.take(&(item.conn, asked), exchange);
                             Some(exchange)
                         }
                         Some(_) => None,
-                        None => client.pop(id),
+                        None => client.pop(&id),
                     };
                     match exchange {
                         Some(PING) => None,
@@ -86,7 +88,7 @@ impl Tape {
                     None
                 }
                 (Side::Client, Shape::Response) => {
-                    let ask = server.pop(id);
+                    let ask = server.pop(&id);
                     if let Some(ask) = ask {
                         set(&mut pairs.links, ask, at);
                     }
@@ -96,7 +98,7 @@ impl Tape {
                     if item.view.method_name(text) == "notifications/cancelled" =>
                 {
                     let id = item.view.params.and_then(|params| member(text, params, "requestId"));
-                    id.and_then(|id| client.first((item.conn, id.of(text))))
+                    id.and_then(|id| client.first(&(item.conn, canonical::id(id.of(text)))))
                 }
                 _ => None,
             };
@@ -137,15 +139,15 @@ impl Tape {
                     let Some(exchange) = pairs.link(at) else { continue };
                     thread.anchor = Anchor::Exchange(exchange);
                     if item.view.method_name(&self.text) == "subscriptions/listen" {
-                        let id = item.view.id.map_or("", |id| id.of(&self.text)).to_owned();
-                        thread.listens.insert(id, exchange);
+                        let id = item.view.id.map_or("", |id| id.of(&self.text));
+                        thread.listens.insert(canonical::id(id).into_owned(), exchange);
                         thread.listening.insert(exchange);
                     } else {
                         let end = get(&pairs.answered_at, exchange).unwrap_or(u32::MAX);
                         thread.open.insert((end, u32::MAX - at, exchange));
                         set(&mut running, exchange, true);
                         if let Some(token) = live::progress_token(&self.text, &item.view) {
-                            thread.tokens.insert(token.to_owned(), exchange);
+                            thread.tokens.insert(canonical::id(token).into_owned(), exchange);
                         }
                     }
                 }
@@ -226,12 +228,13 @@ impl Tape {
         let method = item.view.method_name(&self.text).into_owned();
         if method == "notifications/progress" {
             // Without a running request of its token it is late, and no client may be sent it.
-            let token = live::token_of_progress(&self.text, &item.view);
+            let token = live::token_of_progress(&self.text, &item.view).map(canonical::id);
             let own = post.filter(|post| {
                 let request = self.request(*post);
-                token == request.and_then(|request| live::progress_token(&self.text, &request.view))
+                let asked = request.and_then(|request| live::progress_token(&self.text, &request.view));
+                token == asked.map(canonical::id)
             });
-            let known = token.and_then(|token| thread.tokens.get(token).copied());
+            let known = token.and_then(|token| thread.tokens.get(&*token).copied());
             if let Some(exchange) = own.or(known)
                 && get(running, exchange) == Some(true)
             {
@@ -249,7 +252,9 @@ impl Tape {
         });
         let listen = match post {
             Some(post) => thread.listening.contains(&post).then_some(post),
-            None => subscription.and_then(|id| thread.listens.get(id.of(&self.text)).copied()),
+            None => {
+                subscription.and_then(|id| thread.listens.get(&*canonical::id(id.of(&self.text))).copied())
+            }
         };
         if let Some(listen) = listen {
             self.owner.insert(at, listen);
@@ -358,50 +363,53 @@ impl Pairs {
     }
 }
 
+/// A connection, and an id in one spelling.
+type Id<'t> = (u32, Cow<'t, str>);
+
 /// Requests of one direction that wait for their response, by connection and id; those with equal ids in order.
 #[derive(Default)]
 struct Waiting<'t> {
-    first: HashMap<(u32, &'t str), u32>,
-    later: HashMap<(u32, &'t str), VecDeque<u32>>,
+    first: HashMap<Id<'t>, u32>,
+    later: HashMap<Id<'t>, VecDeque<u32>>,
 }
 
 impl<'t> Waiting<'t> {
     /// Adds a request; `false` when another with its id waits already.
-    fn push(&mut self, id: (u32, &'t str), request: u32) -> bool {
+    fn push(&mut self, id: Id<'t>, request: u32) -> bool {
         match self.first.entry(id) {
             Entry::Vacant(place) => {
                 place.insert(request);
                 true
             }
-            Entry::Occupied(_) => {
-                self.later.entry(id).or_default().push_back(request);
+            Entry::Occupied(place) => {
+                self.later.entry(place.key().clone()).or_default().push_back(request);
                 false
             }
         }
     }
 
-    fn first(&self, id: (u32, &'t str)) -> Option<u32> {
-        self.first.get(&id).copied()
+    fn first(&self, id: &Id<'t>) -> Option<u32> {
+        self.first.get(id).copied()
     }
 
     /// Takes one of those with equal ids.
-    fn take(&mut self, id: (u32, &'t str), request: u32) {
+    fn take(&mut self, id: &Id<'t>, request: u32) {
         if self.first(id) == Some(request) {
             self.pop(id);
-        } else if let Some(later) = self.later.get_mut(&id) {
+        } else if let Some(later) = self.later.get_mut(id) {
             later.retain(|other| *other != request);
         }
     }
 
-    fn pop(&mut self, id: (u32, &'t str)) -> Option<u32> {
-        let first = self.first.remove(&id)?;
+    fn pop(&mut self, id: &Id<'t>) -> Option<u32> {
+        let first = self.first.remove(id)?;
         if !self.later.is_empty()
-            && let Some(later) = self.later.get_mut(&id)
+            && let Some(later) = self.later.get_mut(id)
         {
             if let Some(next) = later.pop_front() {
-                self.first.insert(id, next);
+                self.first.insert(id.clone(), next);
             } else {
-                self.later.remove(&id);
+                self.later.remove(id);
             }
         }
         Some(first)
