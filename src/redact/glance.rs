@@ -8,6 +8,8 @@ use super::triggers;
 
 /// How many places are looked at together.
 const BLOCK: usize = 64;
+/// No more than these are left in the end.
+const REST: usize = (BLOCK + AHEAD).next_multiple_of(LANES);
 /// How far a look at one place reaches.
 const REACH: usize = 16;
 /// How far the marks of what begins at one place may be.
@@ -37,14 +39,12 @@ impl Glance {
             at += BLOCK;
         }
         // The rest, with zeros behind it.
-        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let mut block = [0; BLOCK + AHEAD];
-            if let Some(front) = block.get_mut(..rest.len()) {
-                front.copy_from_slice(rest);
-            }
-            let len = rest.len().next_multiple_of(LANES).min(BLOCK);
+        let mut block = [0; REST + AHEAD];
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty());
+        if let Some((rest, front)) = rest.and_then(|rest| Some((rest, block.get_mut(..rest.len())?))) {
+            front.copy_from_slice(rest);
+            let len = rest.len().next_multiple_of(LANES);
             glance.look(bytes, at, block.get(..len + AHEAD).unwrap_or(&block), &mut done);
-            at += len;
         }
         glance
     }
@@ -62,7 +62,7 @@ impl Glance {
         if !has_mark(block) {
             return;
         }
-        let mut kinds = [0; BLOCK + REACH];
+        let mut kinds = [0; REST + REACH];
         let kinds = kinds.get_mut(..block.len() - LANES).unwrap_or_default();
         sort(block, kinds);
         if has_number(kinds) {
@@ -108,13 +108,13 @@ fn has_address(block: &[u8]) -> bool {
     })
 }
 
-/// Whether there is one of the marks that numbers are told by in front of a digit (`+`, `-`, `.` or a capital), or as many
-/// digits as a card has, or a sign of e-mail.
+/// Whether there is one of the marks that numbers are told by (`+`, `-`, `.` or a capital) in front of a digit that is
+/// not the last one, or as many digits as a card has, or a sign of e-mail. The revision of JSON-RPC, `"2.0"`, is none.
 #[inline(never)]
 fn has_mark(block: &[u8]) -> bool {
-    let marked = any(block, REACH, |[byte, next]| {
+    let marked = any(block, REACH, |[byte, next, third]| {
         let mark = u8::from(byte.wrapping_sub(b'+') < 4) | u8::from(byte.wrapping_sub(b'A') < 26);
-        (digit(*next) & mark) | equal(*byte, b'@')
+        (digit(*next) & mark & u8::from(*third != b'"')) | equal(*byte, b'@')
     });
     // There are far fewer than 256 places.
     marked || places::<1>(block, REACH).iter().fold(0_u8, |sum, byte| sum.wrapping_add(digit(*byte))) > 12

@@ -2,7 +2,7 @@
 //! say yes in vain, never no: most texts hold nothing, and they must cost next to nothing. It works on decoded text
 //! as well as on raw JSON, so it asks nothing of what stands in front of a find: there may be an escape.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -110,10 +110,14 @@ impl Triggers {
 
     /// Looks at a text.
     pub(super) fn of(bytes: &[u8]) -> Self {
-        static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
-        let build = || RegexBuilder::new(LITERALS).unicode(false).build().ok();
+        static COMPILED: LazyLock<Option<Regex>> =
+            LazyLock::new(|| RegexBuilder::new(LITERALS).unicode(false).build().ok());
+        thread_local! {
+            // Shared among threads, all but the first to use it would wait for each other.
+            static OWN: Option<Regex> = COMPILED.clone();
+        }
         let literal = bytes.len() >= SHORTEST_TOKEN
-            && REGEX.get_or_init(build).as_ref().is_none_or(|regex| regex.is_match(bytes));
+            && OWN.with(|regex| regex.as_ref().is_none_or(|regex| regex.is_match(bytes)));
         let Glance(bits) = Glance::of(bytes);
         Self(bits | if literal { LITERAL } else { 0 })
     }
