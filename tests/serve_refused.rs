@@ -177,16 +177,23 @@ fn r065_r067_r070_what_a_modern_server_must_refuse_is_a_miss() {
 fn a_refusal_that_was_recorded_is_none() {
     let sandbox = Sandbox::new();
     let refused = super::support::replay::error("1", -32020, "Mcp-Name is missing");
-    let records = [
+    let alone = [
         c(1, modern("1", "strict")),
-        s(1, refused).status(400),
+        s(1, refused.clone()).status(400),
         c(2, modern("2", "echo")),
         s(2, said("2", "echoed")).status(200),
     ];
-    for (name, code) in [("strict", 0), ("echo", 3)] {
-        let server = sandbox.play_recorded_http(&records, &[]);
-        post(&server, &modern("1", name), |fields| drop(fields.pop())).fails(400, -32020);
-        server.end(code);
+    let batch = [
+        c(1, format!("[{},{}]", modern("1", "strict"), modern("2", "echo"))),
+        s(1, refused).status(200),
+        s(1, said("2", "echoed")).status(200),
+    ];
+    for records in [&alone[..], &batch] {
+        for (name, code) in [("strict", 0), ("echo", 3)] {
+            let server = sandbox.play_recorded_http(records, &[]);
+            post(&server, &modern("1", name), |fields| drop(fields.pop())).fails(400, -32020);
+            server.end(code);
+        }
     }
 }
 

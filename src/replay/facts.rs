@@ -1,5 +1,6 @@
 //! What a cassette tells of HTTP, apart from the messages: statuses, framings, sessions, how exchanges ended.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
@@ -7,8 +8,9 @@ use serde_json::Value;
 use super::place::Place;
 use super::tape::{Item, Outcome, index_of};
 use crate::cassette::{Body, Record, Side};
-use crate::jsonrpc::message::{Shape, member};
-use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::canonical;
+use crate::jsonrpc::message::{Shape, View, member};
+use crate::jsonrpc::scan::{Span, elements};
 use crate::mcp::{self, Era, code};
 
 /// The exchange number of a message that came on the standalone stream of a legacy session, and on no exchange.
@@ -368,26 +370,40 @@ impl Wire {
     }
 }
 
-/// What was answered by errors, and their codes.
+/// What was answered by errors, and their codes. In a batch the ids tell whose an error is.
 fn refusals(text: &str, records: &[Record], server: u32) -> HashSet<(String, Option<String>, i64)> {
     let of_server = || records.iter().filter(|record| record.server == server && record.exchange != 0);
-    let code = |record: &Record| {
-        let error = record.view().filter(|_| record.from == Side::Server)?.error?;
-        member(text, error, "code")?.of(text).parse::<i64>().ok()
+    let messages = |record: &Record| match record.view() {
+        Some(view) if view.shape == Shape::Batch => {
+            let elements = elements(text, view.whole).unwrap_or_default();
+            elements.iter().filter_map(|span| View::at(text, span.start).ok()).collect()
+        }
+        view => view.copied().into_iter().collect::<Vec<_>>(),
     };
-    let codes: HashMap<u32, i64> =
-        of_server().filter_map(|record| Some((record.exchange, code(record)?))).collect();
-    if codes.is_empty() {
-        return HashSet::new();
+    let id = |view: &View| view.id.map_or(Cow::Borrowed("null"), |id| canonical::id(id.of(text)));
+    let mut codes: HashMap<u32, Vec<(Cow<'_, str>, i64)>> = HashMap::new();
+    for record in of_server().filter(|record| record.from == Side::Server) {
+        for view in messages(record) {
+            let code = view.error.and_then(|error| member(text, error, "code"));
+            if let Some(code) = code.and_then(|code| code.of(text).parse().ok()) {
+                codes.entry(record.exchange).or_default().push((id(&view), code));
+            }
+        }
     }
-    let refused = |record: &Record| {
-        let view = record.view().filter(|_| record.from == Side::Client)?;
-        let code = codes.get(&record.exchange)?;
-        let method = view.method_name(text).into_owned();
-        let name = mcp::target(&method, text, view);
-        Some((method, name, *code))
-    };
-    of_server().filter_map(refused).collect()
+    let mut refusals = HashSet::new();
+    for record in of_server().filter(|record| record.from == Side::Client) {
+        let Some(codes) = codes.get(&record.exchange) else { continue };
+        let asked = messages(record);
+        for view in &asked {
+            // Alone, it is what an error is about whatever that names.
+            let own = |named: &str| asked.len() == 1 || named == id(view);
+            let method = view.method_name(text).into_owned();
+            let name = mcp::target(&method, text, view);
+            let codes = codes.iter().filter(|(named, _)| own(named));
+            refusals.extend(codes.map(|(_, code)| (method.clone(), name.clone(), *code)));
+        }
+    }
+    refusals
 }
 
 /// The exchanges in which a server missed header fields that repeat arguments. A client that does not know of them yet
