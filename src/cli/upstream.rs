@@ -109,6 +109,7 @@ impl Typed<'_> {
         for field in self.header_env {
             let (name, variable) = field
                 .split_once('=')
+                .filter(|(name, variable)| !name.trim().is_empty() && !variable.trim().is_empty())
                 .ok_or_else(|| Error::Usage("--header-env: expected NAME=VARIABLE".to_owned()))?;
             let value = std::env::var_os(variable.trim()).map(OsString::into_encoded_bytes);
             let value = value.filter(|value| !value.is_empty()).ok_or_else(|| {
