@@ -7,7 +7,7 @@ use mcpreel::cassette::Cassette;
 
 use crate::support::recording::{DEMO, Random};
 use crate::support::replay::{INITIALIZED, c, call, handshake, request, s, said};
-use crate::support::{Client, MCPREEL, Run, Sandbox, eventually, initialize};
+use crate::support::{Client, MCPREEL, Run, Sandbox, eventually, initialize, modern};
 
 const START: &str = "mcpreel: mode new_episodes (--mode): replaying, and appending what is new to c.json\n";
 
@@ -241,6 +241,19 @@ fn a_server_that_cannot_be_started_is_an_error_for_what_is_new_only() {
     }
     assert!(stamp(&sandbox) == untouched);
     assert_eq!(sandbox.of_cassette("c.json"), ["c.json"]);
+}
+
+#[test]
+fn a_revision_that_was_not_recorded_is_the_live_servers_business() {
+    let sandbox = Sandbox::new();
+    let call = modern("1", "tools/call", r#""name":"echo""#, "{}");
+    sandbox.cassette("c.json", &[&c(&call), &s(said("1", "one"))]);
+    let other = |line: String| line.replace("2026-07-28", "2099-01-01");
+    let mut client = around(&sandbox, &[], &["no-such-program"]).start();
+    client.fails(&other(modern("7", "tools/call", r#""name":"echo""#, "{}")), -31004);
+    // A probe asks what there is.
+    client.fails(&other(modern("8", "server/discover", "", "{}")), -32022);
+    client.close(127);
 }
 
 #[test]

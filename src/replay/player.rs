@@ -240,7 +240,7 @@ impl Player {
         if self.belongs_to_live(request) {
             return self.send_on(request);
         }
-        if self.refuses_version(request) || self.task_request(request, now) {
+        if self.is_of_another_revision(request) || self.task_request(request, now) {
             return;
         }
         let key = key::of(request.text, &request.view, request.era, &self.rules, false);

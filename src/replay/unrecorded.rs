@@ -1,6 +1,7 @@
 //! Answers to requests that nobody recorded but clients send all the same: probes, pings, lists, subscriptions. They are
 //! given at once, so that a client falls back within milliseconds instead of waiting for its timeout.
 
+use super::choose::Why;
 use super::key;
 use super::live;
 use super::player::{Output, Part, Player, Request};
@@ -10,14 +11,20 @@ use crate::jsonrpc::string;
 use crate::mcp::{self, Era, code};
 
 impl Player {
-    /// A modern request in a revision that was not recorded.
-    pub(super) fn refuses_version(&mut self, request: &Request<'_>) -> bool {
+    /// A modern request in a revision that was not recorded is refused, or asked of the live server, where there is one.
+    pub(super) fn is_of_another_revision(&mut self, request: &Request<'_>) -> bool {
         if request.era != Era::Modern || self.tape.modern_versions.is_empty() {
             return false;
         }
         let asked = mcp::version(request.text, &request.view).unwrap_or_default();
         if self.tape.modern_versions.contains(&asked) {
             return false;
+        }
+        if self.has_live_server() && !self.is_known_probe(request) {
+            if let Err(why) = self.pass_on(request, Why::Unknown) {
+                self.miss(request, why);
+            }
+            return true;
         }
         self.report.unrecorded.push(key::describe(request.text, &request.view));
         let error = self.unsupported_version(request.id, &asked);
