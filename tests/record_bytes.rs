@@ -249,3 +249,32 @@ fn a_pipe_that_does_not_block_gets_every_byte() {
         assert!(said == ("x".repeat(300_000) + message).as_bytes(), "{number}: {} bytes", said.len());
     }
 }
+
+#[test]
+fn what_we_say_waits_for_a_full_pipe_that_does_not_block() {
+    let sandbox = Sandbox::new();
+    sandbox.cassette("c.json", &[]);
+    let (mut ours, mut theirs) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&theirs, true).unwrap();
+    let mut full = 0;
+    while let Ok(length) = theirs.write(&[b'x'; 4096]) {
+        full += length;
+    }
+    let mut run = sandbox.mcpreel(["serve", "c.json"]);
+    run.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(theirs);
+    let mut child = run.command.spawn().unwrap();
+    drop(run);
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}\n")
+        .unwrap();
+    let mut answer = [0; 1];
+    child.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
+    ours.read_exact(&mut vec![0; full]).unwrap();
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    let mut said = String::new();
+    ours.read_to_string(&mut said).unwrap();
+    let line = "mcpreel: no recorded answer for tools/call \"a\"; record again to add it\n";
+    assert!(said.starts_with(line), "{said}");
+}

@@ -1,13 +1,15 @@
 //! What is said on standard error. A thread of its own says it, so that a client that does not read our standard error
 //! (it is often a pipe, and often forgotten) stops neither a session nor its end.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded, unbounded};
+
+use crate::stdio::ends::Output;
 
 /// How much may wait to be said; what comes on top of that is counted and left out.
 const MOST: usize = 16 << 20;
@@ -27,15 +29,17 @@ fn speaker() -> &'static Sender<Word> {
     SPEAKER.get_or_init(|| {
         let (sender, words) = unbounded();
         let speak = move || {
+            let errors = Output::errors().map(|errors| Box::new(errors) as Box<dyn Write>);
+            let mut errors = errors.unwrap_or_else(|_| Box::new(std::io::stderr()));
             for word in words {
                 match word {
                     Word::Line(line) => {
-                        let _ = std::io::stderr().lock().write_all(&line);
+                        let _ = errors.write_all(&line);
                         WAITING.fetch_sub(line.len(), Ordering::Relaxed);
                         let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
                         if left_out > 0 {
                             let note = format!("mcpreel: {left_out} lines were left out: nobody read them\n");
-                            let _ = std::io::stderr().lock().write_all(note.as_bytes());
+                            let _ = errors.write_all(note.as_bytes());
                         }
                     }
                     Word::Told(told) => {

@@ -41,6 +41,15 @@ impl Output {
     fn unwatched(file: File) -> Self {
         Self { file, _held: None }
     }
+
+    /// Standard error, for what this program says itself. Whoever shares it may have made it non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a handle.
+    pub fn errors() -> io::Result<Self> {
+        own_errors().map(Self::unwatched)
+    }
 }
 
 impl Ends {
@@ -52,7 +61,7 @@ impl Ends {
     /// When the system refuses a handle.
     pub fn of_pipes(input: PipeReader, output: PipeWriter) -> io::Result<Self> {
         let (input, output) = (Input(file_of_reader(input)), Output::unwatched(file_of_writer(output)));
-        Ok(Self { input, output, errors: Output::unwatched(own_errors()?) })
+        Ok(Self { input, output, errors: Output::errors()? })
     }
 }
 
