@@ -327,3 +327,35 @@ fn a_class_of_values_and_a_placeholder_stand_for_the_same_text() {
     let class = ["--ignore-value", "^/|^FAKE-value-123$"];
     assert_eq!(played(&sandbox, &calls, &class), [Some(0), Some(1), Some(2)]);
 }
+
+/// Who has a dummy in the place of a secret has a word there. More than that is another request.
+#[test]
+fn a_placeholder_in_text_stands_for_a_word_or_for_what_is_known() {
+    for (call, live, answer) in [
+        (
+            r#"{"q":"deploy --token abc123def456 --env staging"}"#,
+            r#"{"q":"deploy --token x --env staging"}"#,
+            true,
+        ),
+        (
+            r#"{"q":"deploy --token abc123def456 --env staging"}"#,
+            r#"{"q":"deploy --token abc123def456 --env prod --force --env staging"}"#,
+            false,
+        ),
+        (r#"{"q":"ping 10.1.2.3 now"}"#, r#"{"q":"ping localhost now"}"#, true),
+        (r#"{"q":"ping 10.1.2.3 now"}"#, r#"{"q":"ping localhost; rm -rf / now"}"#, false),
+        (
+            r#"{"q":"DELETE FROM u WHERE email='ann@corp.com' AND x=1"}"#,
+            r#"{"q":"DELETE FROM u WHERE email='' OR 1=1 OR email='' AND x=1"}"#,
+            false,
+        ),
+        (r#"{"q":"mail ann@corp.com"}"#, r#"{"q":"mail "}"#, true),
+    ] {
+        let sandbox = Sandbox::new();
+        recorded(&sandbox, &owned(&[call]));
+        for options in [&[][..], &["--ordering", "strict"], &["--ordering", "any"]] {
+            let got = play(&sandbox, &owned(&[live]), options).0;
+            assert_eq!(got, [answer.then_some(0)], "{live} {options:?}");
+        }
+    }
+}

@@ -287,17 +287,19 @@ impl Player {
                 key::of(&self.tape.text, &item.view, exchange.era, &self.rules, item.redacted),
             ))
         });
+        let is_known =
+            |value: &str| sought.key.found(value) || session.has_seen(value) || self.rules.is_secret(value);
         let written_alike = || {
             let (exchange, item, _) = expected.as_ref()?;
             let era = self.tape.exchange(*exchange)?.era;
             let spelled = |text, view, era, recorded| Spelled::of(text, view, era, &self.rules, recorded);
             let recorded = spelled(&self.tape.text, &item.view, era, true).filter(|_| item.redacted)?;
             let live = spelled(request.text, &request.view, request.era, false)?;
-            recorded.stands_for(&live, &self.rules).map(drop)
+            recorded.stands_for(&live, &self.rules, &is_known).map(drop)
         };
         let same = |recorded: &Key| {
             recorded.bytes == sought.key.bytes
-                || recorded.stands_for(&sought.key).is_some()
+                || recorded.stands_for(&sought.key, &is_known).is_some()
                 || written_alike().is_some()
         };
         match &expected {

@@ -17,7 +17,6 @@ use super::session::{Asked, Play};
 use super::tape::{Item, Step};
 use crate::jsonrpc::message::{View, member};
 use crate::mcp;
-use crate::redact;
 
 /// What a client gets in the place of JSON.
 const NOT_JSON: &str = "mcpreel: this line is not JSON";
@@ -418,14 +417,18 @@ impl Player {
         key: &Key,
         inputs: Option<&Inputs<'_>>,
     ) -> Option<u32> {
+        let session = self.sessions.get(request.session);
+        let seen = |value: &str| {
+            session.is_some_and(|session| session.has_seen(value)) || self.rules.is_secret(value)
+        };
         let fits = |exchange: u32| {
             let recorded = self.tape.exchange(exchange)?;
             let item: &Item = self.tape.item(recorded.request)?;
             if item.view.method_name(&self.tape.text) != request.method {
                 return None;
             }
-            let own = key::of(&self.tape.text, &item.view, recorded.era, &self.rules, item.redacted).bytes;
-            let equal = own == key.bytes || (item.redacted && redact::fit(&own, &key.bytes).is_some());
+            let own = key::of(&self.tape.text, &item.view, recorded.era, &self.rules, item.redacted);
+            let equal = own.bytes == key.bytes || (item.redacted && own.stands_for(key, &seen).is_some());
             equal.then_some(exchange)
         };
         let equal: Vec<u32> = self.owed.iter().copied().filter_map(fits).collect();

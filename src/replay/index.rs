@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
 
-use super::key::{self, Key, Rules};
+use super::key::{self, IsKnown, Key, Rules};
 use super::player::Request;
 use super::spelled::Spelled;
 use super::tape::{Exchange, Tape};
@@ -121,13 +121,15 @@ impl Index {
 
     /// Finds the exchanges for a live request with this key: those that are equal as they are, then those with
     /// placeholders in recorded text that stand for what is in the live one, then, as a last resort, those that are
-    /// written alike with placeholders in the place of live text. `agrees` decides among the last.
+    /// written alike with placeholders in the place of live text. `agrees` decides among the last; `seen`: a live text stood
+    /// in the place of a placeholder before.
     pub(super) fn seek(
         &mut self,
         request: &Request<'_>,
         key: Key,
         recorded: Recorded<'_>,
         agrees: Agrees<'_>,
+        seen: IsKnown<'_>,
     ) -> Sought {
         let Some(&number) = self.names.get(&request.method) else { return Sought { key, place: None } };
         let Some(method) = self.methods.get_mut(number) else { return Sought { key, place: None } };
@@ -137,10 +139,11 @@ impl Index {
         if let Some(queue) = equal.filter(|queue| method.is_open(*queue, recorded)) {
             return Sought { key, place: place(queue) };
         }
-        let standing = method.patterns.iter().filter_map(|known| known.stands_for(&key)).collect();
+        let standing = method.patterns.iter().filter_map(|known| known.stands_for(&key, seen)).collect();
         let mut found = equal.map(|queue| (key.clone(), queue));
         if !method.find_open(standing, &mut found, recorded) {
-            let written = method.written_like(request, recorded, agrees);
+            let written =
+                method.written_like(request, recorded, agrees, &|value| key.found(value) || seen(value));
             method.find_open(written, &mut found, recorded);
         }
         match found {
@@ -205,6 +208,7 @@ impl Method {
         request: &Request<'_>,
         Recorded { tape, rules, .. }: Recorded<'_>,
         agrees: Agrees<'_>,
+        is_known: IsKnown<'_>,
     ) -> Vec<Key> {
         let all = &self.all;
         let spelled = self.spelled.get_or_insert_with(|| {
@@ -224,7 +228,7 @@ impl Method {
         }
         let live = Spelled::of(request.text, &request.view, request.era, rules, false);
         let fitting = spelled.iter().filter_map(|(spelled, number)| {
-            let values = spelled.stands_for(live.as_ref()?, rules)?;
+            let values = spelled.stands_for(live.as_ref()?, rules, is_known)?;
             let item = tape.item(tape.exchange(*number)?.request)?;
             let recorded = key::of(&tape.text, &item.view, request.era, rules, true);
             let value = |placeholder: &str| values.iter().find(|(known, _)| *known == placeholder);

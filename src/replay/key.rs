@@ -73,9 +73,23 @@ impl Rules {
         let fits = form(recorded, true)
             .zip(form(live, false))
             .is_some_and(|(old, new)| redact::fit(&old, &new).is_some());
+        // The requests that this is a part of were compared more strictly.
         fits || Spelled::of_value(recorded, self, true)
             .zip(Spelled::of_value(live, self, false))
-            .is_some_and(|(old, new)| old.stands_for(&new, self).is_some())
+            .is_some_and(|(old, new)| old.stands_for(&new, self, &|_| true).is_some())
+    }
+
+    /// Whether a live value is a known secret, or words of one.
+    #[must_use]
+    pub fn is_secret(&self, value: &str) -> bool {
+        let spans = self.redaction.find_known(value.as_bytes());
+        let ends = spans.iter().map(|span| span.end);
+        let starts = spans.iter().map(|span| span.start).chain([value.len()]);
+        let mut between = std::iter::once(0).chain(ends).zip(starts);
+        let is_word = |(from, to): (usize, usize)| {
+            value.get(from..to).is_some_and(|between| !between.contains(char::is_whitespace))
+        };
+        !spans.is_empty() && between.all(is_word)
     }
 
     /// How a message is compared as it is written.
@@ -208,22 +222,41 @@ pub struct Key {
 }
 
 impl Key {
-    /// Whether this, a recorded key, stands for a live one with other bytes: placeholders in its texts for any text.
-    /// Then the live key as if redaction had found the same in it.
+    /// Whether this, a recorded key, stands for a live one with other bytes: placeholders in its texts for any word, or
+    /// for what redaction finds in the live one or `seen` knows. Then the live key as if redaction had found the same in
+    /// it.
     #[must_use]
-    pub fn stands_for(&self, live: &Self) -> Option<Self> {
+    pub fn stands_for(&self, live: &Self, seen: IsKnown<'_>) -> Option<Self> {
         if !self.bytes.contains(&redact::ANY) {
             return None;
         }
-        let spelled = live.spelled.as_ref().and_then(|spelled| redact::fit(&self.bytes, spelled));
-        let values = spelled
-            .or_else(|| redact::fit(&self.bytes, &live.filled()))
-            .or_else(|| redact::fit(&self.bytes, &live.bytes))?;
+        let is_known = |value: &str| live.found(value) || seen(value);
+        let fit = |form: &[u8]| {
+            let values: Vec<String> =
+                redact::fit(&self.bytes, form)?.iter().map(|value| unescaped(value)).collect();
+            are_plausible(&values, &is_known).then_some(values)
+        };
+        let spelled = live.spelled.as_ref().and_then(|spelled| fit(spelled));
+        let values = spelled.or_else(|| fit(&live.filled())).or_else(|| fit(&live.bytes))?;
         let mut secrets = live.secrets.clone();
         secrets.retain(|(path, _)| !path.starts_with('*'));
-        secrets.extend(numbered(values.iter().map(|value| unescaped(value)).collect()));
+        secrets.extend(numbered(values));
         Some(Self { bytes: self.bytes.clone(), secrets, covers: live.covers.clone(), spelled: None })
     }
+
+    /// Whether redaction finds this value in the request.
+    pub(super) fn found(&self, value: &str) -> bool {
+        self.secrets.iter().any(|(_, found)| found == value)
+    }
+}
+
+/// Whether a live text is known to be a value that is redacted.
+pub type IsKnown<'a> = &'a dyn Fn(&str) -> bool;
+
+/// Whether texts may be what placeholders stand for: who has a dummy in the place of a secret has a word there. More than
+/// that could be anything, also another request.
+pub(super) fn are_plausible(values: &[String], is_known: IsKnown<'_>) -> bool {
+    values.iter().all(|value| !value.contains(char::is_whitespace) || is_known(value))
 }
 
 impl Key {

@@ -254,7 +254,10 @@ impl Player {
             };
             values.iter().all(agrees)
         };
-        let sought = self.index.seek(request, key, recorded, &agrees);
+        let rules = &self.rules;
+        let seen =
+            |value: &str| session.is_some_and(|session| session.has_seen(value)) || rules.is_secret(value);
+        let sought = self.index.seek(request, key, recorded, &agrees, &seen);
         match self.choose_kept(request, &sought) {
             Choice::Fresh(exchange) => {
                 self.take(exchange, request, &sought);

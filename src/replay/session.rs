@@ -113,6 +113,12 @@ impl Session {
         )
     }
 
+    /// Whether a live value stood in the place of any placeholder.
+    #[must_use]
+    pub fn has_seen(&self, live: &str) -> bool {
+        self.placeholders.keys().any(|(_, seen)| seen == live)
+    }
+
     /// Remembers that a live value stood in the place of a placeholder.
     pub fn saw(&mut self, process: u32, placeholder: &str, live: &str) {
         let value = (process, placeholder.to_owned());

@@ -3,7 +3,7 @@
 //! differently, and their keys differ. Here nothing is read: any text may stand in the place of a placeholder, and all
 //! other text and the structure have to be the same.
 
-use super::key::{Rules, treat_parameter, unescaped};
+use super::key::{IsKnown, Rules, are_plausible, treat_parameter, unescaped};
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::message::View;
 use crate::jsonrpc::tree::Tree;
@@ -78,11 +78,20 @@ impl Spelled {
     }
 
     /// Whether this, a recorded one, stands for a live one: then the placeholders in it, with what is in their places.
-    pub(super) fn stands_for(&self, live: &Self, rules: &Rules) -> Option<Vec<(&str, String)>> {
-        let values = fit_whole(&self.form, &live.form)?;
+    /// What has blanks has to be known.
+    pub(super) fn stands_for(
+        &self,
+        live: &Self,
+        rules: &Rules,
+        is_known: IsKnown<'_>,
+    ) -> Option<Vec<(&str, String)>> {
+        let values: Vec<String> =
+            fit_whole(&self.form, &live.form)?.iter().map(|value| unescaped(value)).collect();
+        if !are_plausible(&values, is_known) {
+            return None;
+        }
         let mut found = Vec::with_capacity(values.len());
         for (slot, value) in self.slots.iter().zip(values) {
-            let value = unescaped(&value);
             match slot.strip_prefix(CLASS).map(|class| class.parse().ok()) {
                 Some(class) if class != rules.class(&value) => return None,
                 Some(_) => {}
