@@ -125,7 +125,7 @@ fn core_of(value: &str) -> Option<&str> {
     value
         .split(|char: char| !char.is_ascii_alphanumeric())
         .max_by_key(|stretch| stretch.len())
-        .filter(|stretch| stretch.len() >= 3)
+        .filter(|stretch| !stretch.is_empty())
 }
 
 /// `%2F` as `%2f`.
@@ -152,7 +152,10 @@ mod tests {
             ("short-1", false),
             ("123456789012", false),
             ("correct horse battery", false),
-            ("------------1", false),
+            ("------------1", true),
+            ("x#9!Kp$2@mQ&7^zL", true),
+            ("A1-B2-C3-D4-E5-F6", true),
+            ("\u{43f}\u{430}\u{440}\u{43e}\u{43b}\u{44c}-77", true),
         ] {
             let mut echoes = Echoes::default();
             echoes.learn(value, 0);
