@@ -50,6 +50,7 @@ mod record_http_odd;
 mod record_http_streams;
 mod record_http_tls;
 mod record_http_wire;
+mod record_killed;
 mod record_leftovers;
 mod record_many;
 mod record_redaction;

@@ -11,6 +11,7 @@
 //! | some without end line, but the owner is alive or another one ended well | merge, those marked killed |
 //! | the same, and they were added to the cassette that is there | merge: nothing is lost by that |
 //! | none with end line, owner dead | the next writer moves the folder to `<cassette>.partial.1/` |
+//! | some without end line, and the next writer of another owner replaces the cassette | the same |
 //! | some lines cannot be read | the rest is merged, and the folder moved to `<cassette>.partial.1/` |
 //!
 //! Nothing here reads or writes messages: what is in a journal or a document is known to [`Documents`] only.
@@ -227,7 +228,8 @@ impl<'a> Recording<'a> {
             return self.add(locked, owner, server, policy).map(Attempt::Done);
         }
         let who = locked.session.who();
-        match self.settle(locked, None)? {
+        let replaces = !policy.keep && !policy.append;
+        match self.settle_before(locked, replaces)? {
             (Completion::Recording { pids, .. }, Some(locked)) => {
                 if policy.keep && self.is_to_be_kept(owner)? {
                     return Ok(Attempt::Done(Join::Replay));
@@ -444,6 +446,15 @@ impl<'a> Recording<'a> {
                 Ok((Completion::Interrupted { folder: locked.folder.clone() }, Some(locked)))
             }
         }
+    }
+
+    /// The same, before somebody else records. With `replaces` that is over the cassette: what was killed is not made
+    /// into one that would be gone at once, but left for whoever records to set aside.
+    fn settle_before(&self, locked: Locked, replaces: bool) -> Result<(Completion, Option<Locked>)> {
+        if replaces && locked.holds_killed(&self.cassette)? {
+            return Ok((Completion::Interrupted { folder: locked.folder.clone() }, Some(locked)));
+        }
+        self.settle(locked, None)
     }
 
     fn merge(

@@ -62,21 +62,21 @@ impl Recording<'_> {
 
     /// What stands in the way of recording, once the claim is ours. Completes what others left behind.
     fn look(&self, owner: &Owner, keep: bool) -> Result<Looked> {
-        let recorder = self.recorder_besides(owner)?;
+        let recorder = self.recorder_besides(owner, keep)?;
         if keep && self.is_to_be_kept(owner)? {
             return Ok(Looked::Kept);
         }
         Ok(recorder.map_or(Looked::Free, Looked::Busy))
     }
 
-    /// Who else records right now, in words.
-    fn recorder_besides(&self, owner: &Owner) -> Result<Option<String>> {
+    /// Who else records right now, in words. What was killed becomes a cassette only where that is to be kept.
+    fn recorder_besides(&self, owner: &Owner, keep: bool) -> Result<Option<String>> {
         let Some(locked) = Locked::existing(&self.cassette)? else { return Ok(None) };
         if locked.session.is_of(owner) && !locked.session.is_merged(&self.cassette) {
             return Ok(None);
         }
         let who = locked.session.who();
-        let (completion, _) = self.settle(locked, None)?;
+        let (completion, _) = self.settle_before(locked, !keep)?;
         let Completion::Recording { pids, .. } = completion else { return Ok(None) };
         Ok(Some(format!("{who}, recorded by {}", process_list(&pids))))
     }

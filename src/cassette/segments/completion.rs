@@ -33,7 +33,8 @@ pub enum Completion {
     Empty,
     /// Only probes were recorded so far. They wait for further recorders of their owner.
     OnlyProbes,
-    /// All recorders were killed and their owner is gone: the next recorder sets the folder aside.
+    /// All recorders were killed and their owner is gone, or some were and the cassette is about to be replaced: the
+    /// next recorder sets the folder aside.
     Interrupted {
         /// The folder.
         folder: PathBuf,

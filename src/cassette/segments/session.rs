@@ -193,6 +193,18 @@ impl Locked {
         folder::assess(&self.folder, good_enough, own, replaces)
     }
 
+    /// Whether nobody records any more, and the cassette that is yet to be made would be, in part, of killed processes.
+    /// What was found to be only probes is worth no cassette.
+    pub(super) fn holds_killed(&self, cassette: &Path) -> Result<bool> {
+        if self.session.is_merged(cassette) || self.session.stage == Stage::OnlyProbes {
+            return Ok(false);
+        }
+        Ok(match self.assess(None, cassette)? {
+            Found::Mergeable(segments) => segments.iter().any(|segment| segment.killed),
+            Found::Empty | Found::Recording(_) | Found::Interrupted => false,
+        })
+    }
+
     /// Removes the folder with all that is ours in it. The session file goes last: until then nobody else gets in.
     pub(super) fn remove(self) -> Result<()> {
         let removing = "remove the recording folder";

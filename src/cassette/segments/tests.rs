@@ -266,6 +266,42 @@ fn interrupted_recordings_are_set_aside_by_the_next_writer() {
 }
 
 #[test]
+fn what_was_killed_is_set_aside_by_who_would_replace_it_and_merged_by_others() {
+    let owners = [ci(), Owner::this_process(), dead()];
+    let append = Policy { append: true, ..ALL };
+    for (owner, partly) in owners.iter().flat_map(|owner| [(owner, false), (owner, true)]) {
+        for (policy, begins) in [(ALL, false), (ALL, true), (append, false), (append, true), (ONCE, false)] {
+            let folder = Folder::new("replaced");
+            let recording = recording(&folder);
+            let (one, two) =
+                (record(&recording, owner, "s", ALL, "a"), record(&recording, owner, "t", ALL, "b"));
+            if partly {
+                assert!(matches!(finish(&recording, one), Completion::Recording { .. }));
+            } else {
+                kill(one);
+            }
+            kill(two);
+            let next = Owner::session("next");
+            if begins {
+                assert_eq!(recording.claim(&next, false, Duration::ZERO).unwrap(), Begun::Record);
+            }
+            let joined = recording.join(&next, "s", policy).unwrap();
+            let aside = folder.path("c.partial.1");
+            let merged = *owner != dead() || partly;
+            if policy.keep || policy.append {
+                assert_eq!(folder.path("c").exists(), merged, "{owner:?} {policy:?}");
+                assert_eq!(aside.exists(), !merged, "{owner:?} {policy:?}");
+            } else {
+                let Join::Record(joined) = joined else { panic!() };
+                assert!(joined.notes[0].contains(aside.to_str().unwrap()), "{:?}", joined.notes);
+                assert_eq!(segments_in(&aside).unwrap().len(), 2, "{owner:?}");
+                assert!(!folder.path("c").exists(), "{owner:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn segments_without_a_record_count_for_nothing() {
     for content in ["", "{\"mcpreel\":1}", "{\"mcpreel\":1}\n", "{\"mcpreel\":1}\n{\"from\":\"cli"] {
         let folder = Folder::new("void");
