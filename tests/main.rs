@@ -34,6 +34,7 @@ mod many_servers;
 mod merge;
 mod owners;
 mod pacing;
+mod pipes;
 mod probe;
 mod ready_file;
 mod record_bytes;

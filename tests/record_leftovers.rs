@@ -145,6 +145,7 @@ fn a_device_or_a_pipe_is_no_cassette() {
     for command in [
         &["serve", "/dev/zero"][..],
         &["inspect", "/dev/zero"],
+        &["redact", "--check", "/dev/zero"],
         &["record", "--cassette", "/dev/zero", "--", "cat"],
     ] {
         let stderr = sandbox.mcpreel(command).run().expect(2).stderr();

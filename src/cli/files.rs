@@ -1,9 +1,11 @@
 //! Files that commands read and write: any cassette in, and out to a file, a pipe or standard output. Never replaced is
 //! a file that is not a cassette.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::cassette::segments::{self, CassetteOnDisk};
 use crate::cassette::{Cassette, Timing, document, foreign, journal, merge};
@@ -127,7 +129,7 @@ fn refuse_other_files(path: &Path) -> Result<()> {
         Ok(meta) if meta.is_dir() => {
             return Err(Error::input(path, "", "is a folder; expected a file to write"));
         }
-        Ok(meta) if !meta.is_file() => return Ok(()),
+        Ok(meta) if !meta.is_file() => return hold_pipe(path).map_err(Error::io("write", path)),
         Ok(_) => {}
         // A link to a file that is to come is one like any other.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
@@ -148,10 +150,71 @@ fn refuse_other_files(path: &Path) -> Result<()> {
     }
 }
 
+/// The pipes that have a reader: one opened and closed again would tell the reader that this was all.
+static HELD: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
+
+/// How long the reader of a named pipe may take to open it.
+const READER_WAIT: Duration = Duration::from_millis(200);
+
+/// Whether there is a named pipe.
+pub fn is_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
+/// Says whether what is to be written is a named pipe that nobody reads, and keeps one with a reader open.
+pub fn hold_pipe(path: &Path) -> io::Result<()> {
+    if is_pipe(path) { open_pipe(path).map(|_| ()) } else { Ok(()) }
+}
+
+/// The named pipe, if somebody reads it. Opening it does not wait for that, writing to it does. Its reader sees the end
+/// when this process ends.
+pub fn open_pipe(path: &Path) -> io::Result<File> {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, pipe)) = held.iter().find(|(name, _)| name == path) {
+        return pipe.try_clone();
+    }
+    let started = Instant::now();
+    let pipe = loop {
+        match open_now(path) {
+            // A shell starts the reader at the same time.
+            Err(_) if started.elapsed() < READER_WAIT => std::thread::sleep(READER_WAIT / 20),
+            opened => break opened?,
+        }
+    };
+    held.push((path.to_path_buf(), pipe.try_clone()?));
+    Ok(pipe)
+}
+
+#[cfg(unix)]
+fn open_now(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let pipe = open(path, flags, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::NXIO => io::Error::other("it is a pipe that nobody reads"),
+        other => other.into(),
+    })?;
+    fcntl_setfl(&pipe, fcntl_getfl(&pipe)?.difference(OFlags::NONBLOCK))?;
+    Ok(pipe.into())
+}
+
+#[cfg(not(unix))]
+fn open_now(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
 /// Writes the file in one step. What is no regular file (a pipe, a device) is written to as it is.
 fn write(path: &Path, text: &str) -> Result<()> {
     if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        let file = OpenOptions::new().write(true).open(path);
+        let file = if is_pipe(path) { open_pipe(path) } else { OpenOptions::new().write(true).open(path) };
         return file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::io("write", path));
     }
     merge::replace(path, text.as_bytes())

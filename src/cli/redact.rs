@@ -332,6 +332,13 @@ fn read(file: &str) -> Result<Input> {
         files::read(file)?;
         return Err(Error::input(path, "", "is a recording that is not merged yet; mcpreel end finishes it"));
     }
+    if !path.is_file() {
+        return Err(Error::input(
+            path,
+            "",
+            "is a device or a pipe; expected a cassette file (- reads from a pipe)",
+        ));
+    }
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     Ok(Input { name: file.to_owned(), bytes })
 }

@@ -8,16 +8,17 @@ use serde::Serialize;
 
 use super::row::Row;
 use crate::cassette::{Cassette, lock};
+use crate::cli::files;
 use crate::error::{Error, Result, words};
 
 const DOING: &str = "write the report";
 
 /// Says now what would keep the report from being written later.
 pub fn check(path: &Path) -> Result<()> {
-    // Opening and closing a pipe would tell its reader that this was all.
+    // Opening and closing a pipe would tell its reader that this was all: it is kept open until the report is written.
     let there = std::fs::metadata(path);
     if there.is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        return Ok(());
+        return files::hold_pipe(path).map_err(Error::io(DOING, path));
     }
     refuse_cassette(path)?;
     open(path).map(|_| ()).map_err(Error::io(DOING, path))
@@ -57,6 +58,9 @@ pub fn append(path: &Path, line: &str) -> Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
+    if files::is_pipe(path) {
+        return files::open_pipe(path);
+    }
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     let may_read = std::fs::metadata(path).map_or(true, |there| there.is_file());
