@@ -30,6 +30,7 @@ mod placeholder;
 mod plain;
 mod prefilter;
 mod prose;
+mod quotes;
 mod redactor;
 mod reference;
 mod roles;

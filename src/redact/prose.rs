@@ -2,6 +2,7 @@
 //! cut off in the middle. Prose that only speaks of tokens is left alone.
 
 use super::placeholder::is_placeholder;
+use super::quotes::{Quotes, is_quote, quoted_end, slashes_behind};
 use super::reference::{
     begins_with_code, begins_with_description, begins_with_reference, is_handed_on, is_reference, is_type,
 };
@@ -12,6 +13,7 @@ use crate::jsonrpc::scan::Span;
 pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(usize, Span, &'t str)> {
     let mut found = Vec::new();
     let mut inside = inside.iter().peekable();
+    let mut quotes = Quotes::default();
     let mut at = 0;
     while let Some(separator) = next_separator(text, at) {
         at = separator + 1;
@@ -24,7 +26,8 @@ pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(us
         if rules.facts(name.span.of(text)).rule.is_none() {
             continue;
         }
-        let Some(value) = value_behind(rules, text, &name, separator) else { continue };
+        quotes.advance(text, name.start());
+        let Some(value) = value_behind(rules, text, &name, separator, &quotes) else { continue };
         let Some(rule) = rules.pair(name.span.of(text), value.of(text)) else { continue };
         at = value.end.max(at);
         found.push((rule, value, name.span.of(text)));
@@ -80,6 +83,13 @@ struct Named {
     quote: Option<(u8, usize)>,
 }
 
+impl Named {
+    /// Where it starts with its quote.
+    fn start(&self) -> usize {
+        self.span.start.saturating_sub(self.quote.map_or(0, |(_, slashes)| slashes + 1))
+    }
+}
+
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
@@ -107,7 +117,7 @@ fn name_before(text: &str, at: usize) -> Option<Named> {
     let mut quote = None;
     if let Some(mark) = end.checked_sub(1).and_then(byte).filter(|byte| is_quote(*byte)) {
         let front = bytes.get(..end - 1)?;
-        let slashes = front.iter().rev().take(64).take_while(|byte| **byte == b'\\').count();
+        let slashes = slashes_behind(front);
         end -= 1 + slashes;
         quote = Some((mark, slashes));
     }
@@ -123,7 +133,7 @@ fn name_before(text: &str, at: usize) -> Option<Named> {
 }
 
 /// The value behind the separator at `at`, when this looks like somebody naming a value.
-fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize) -> Option<Span> {
+fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quotes) -> Option<Span> {
     let bytes = text.as_bytes();
     let separator = *bytes.get(at)?;
     let blanks = |from: usize| -> Option<usize> {
@@ -145,12 +155,19 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize) -> Option<Sp
     let rest = bytes.get(start..)?;
     let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
     if let Some(quote) = rest.get(slashes).copied().filter(|byte| is_quote(*byte)) {
+        let own = name.quote.is_some_and(|(mark, _)| mark == quote);
+        if !own && quotes.close_with(quote, slashes, rest.get(slashes + 1).copied()) {
+            return None;
+        }
         let inside = start + slashes + 1;
         let value = text.get(inside..)?;
-        let end = quoted_end(value.as_bytes(), quote, slashes);
+        let (end, closed) = quoted_end(value.as_bytes(), quote, slashes);
         let value = value.get(..end)?;
         let hidden = value.bytes().all(|byte| matches!(byte, b'*' | b'.'));
-        return (!is_reference(rules, value) && !hidden).then(|| Span::new(inside, inside + end));
+        // It closes what was opened on an earlier line.
+        let told = closed && value.bytes().any(|byte| byte.is_ascii_alphanumeric());
+        let closes = !own && !told && value.starts_with([' ', '\t', ')', ']', '}', ',', ';', '+']);
+        return (!is_reference(rules, value) && !hidden && !closes).then(|| Span::new(inside, inside + end));
     }
     let length = match (rest.first()?, separator) {
         (b'{' | b'[' | b'(', _) | (b'-', b' ') => return None,
@@ -185,22 +202,6 @@ fn closing(text: &str, name: &Named, value: &str) -> Option<usize> {
     (opens == Some(&b'<') && behind.bytes().all(|byte| byte.is_ascii_punctuation())).then_some(at)
 }
 
-/// Where a quoted value ends: at the next quote that is escaped no deeper, or with the text when that was cut off.
-fn quoted_end(value: &[u8], quote: u8, depth: usize) -> usize {
-    for at in memchr::memchr_iter(quote, value) {
-        let front = value.get(..at).unwrap_or_default();
-        let slashes = front.iter().rev().take_while(|byte| **byte == b'\\').count();
-        if slashes <= depth {
-            return at - slashes;
-        }
-        // An even number of backslashes in front of a bare quote is that many halves, and the quote ends.
-        if depth == 0 && slashes % 2 == 0 {
-            return at;
-        }
-    }
-    value.len()
-}
-
 /// How much of `rest` is the value of a header: the rest of its line, or of the quotes it stands in. In the middle
 /// of a line an unquoted `name: word` is prose, unless the word looks like no word.
 fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
@@ -218,7 +219,8 @@ fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
     if let Some(quote) = before.filter(|byte| is_quote(*byte)) {
         let own = name.quote.is_some_and(|(mark, _)| mark == quote);
         let line = line();
-        return Some(if own { line } else { memchr::memchr(quote, rest.get(..line)?).unwrap_or(line) });
+        let depth = slashes_behind(bytes.get(..name.span.start - 1)?);
+        return Some(if own { line } else { quoted_end(rest.get(..line)?, quote, depth).0 });
     }
     let near = name.span.start.saturating_sub(LONGEST_LEAD);
     let lead = bytes.get(near..name.span.start)?;
@@ -240,8 +242,4 @@ fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
         && word.iter().any(u8::is_ascii_digit)
         && memchr::memmem::find(word, b"://").is_none();
     told.then(|| rest.iter().position(ends).unwrap_or(rest.len()))
-}
-
-fn is_quote(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\'')
 }
