@@ -19,6 +19,7 @@ mod encoded;
 mod glance;
 mod key;
 mod known;
+mod literal;
 mod look;
 mod manifest;
 mod names;

@@ -1,6 +1,7 @@
 //! Values that text names: `password=x`, `--api-key x`, `token: "x"`, lines that look like headers, and JSON that was
 //! cut off in the middle. Prose that only speaks of tokens is left alone.
 
+use super::literal::literals;
 use super::placeholder::is_placeholder;
 use super::quotes::{Quotes, is_quote, quoted_end, slashes_behind};
 use super::reference::{
@@ -27,10 +28,16 @@ pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(us
             continue;
         }
         quotes.advance(text, name.start());
-        let Some(value) = value_behind(rules, text, &name, separator, &quotes) else { continue };
-        let Some(rule) = rules.pair(name.span.of(text), value.of(text)) else { continue };
-        at = value.end.max(at);
-        found.push((rule, value, name.span.of(text)));
+        let mut values =
+            code_behind(text, separator).map_or_else(Vec::new, |start| literals(rules, text, start, &quotes));
+        if values.is_empty() {
+            values.extend(value_behind(rules, text, &name, separator, &quotes));
+        }
+        for value in values {
+            let Some(rule) = rules.pair(name.span.of(text), value.of(text)) else { continue };
+            at = value.end.max(at);
+            found.push((rule, value, name.span.of(text)));
+        }
     }
     found
 }
@@ -132,6 +139,15 @@ fn name_before(text: &str, at: usize) -> Option<Named> {
     (!spaced).then_some(Named { span: Span::new(start, end), quote })
 }
 
+/// Where code that gets a value could start behind the separator at `at`.
+fn code_behind(text: &str, at: usize) -> Option<usize> {
+    let (separator, rest) = text.as_bytes().get(at..)?.split_first()?;
+    if *separator == b' ' || matches!(rest.first(), Some(b'=' | b'>')) {
+        return None;
+    }
+    Some(at + 1 + rest.iter().take_while(|byte| **byte == b' ').count())
+}
+
 /// The value behind the separator at `at`, when this looks like somebody naming a value.
 fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quotes) -> Option<Span> {
     let bytes = text.as_bytes();
@@ -165,7 +181,7 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quo
         let value = value.get(..end)?;
         let hidden = value.bytes().all(|byte| matches!(byte, b'*' | b'.'));
         // It closes what was opened on an earlier line.
-        let told = closed && value.bytes().any(|byte| byte.is_ascii_alphanumeric());
+        let told = closed && value.chars().any(char::is_alphanumeric);
         let closes = !own && !told && value.starts_with([' ', '\t', ')', ']', '}', ',', ';', '+']);
         return (!is_reference(rules, value) && !hidden && !closes).then(|| Span::new(inside, inside + end));
     }

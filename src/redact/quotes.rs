@@ -31,9 +31,8 @@ impl Quotes {
         let front = front.get(..at - slashes).unwrap_or_default();
         let behind = bytes.get(at + 1).copied();
         if let Some(place) = self.place(mark, slashes) {
-            let apostrophe = mark == b'\''
-                && front.last().is_some_and(u8::is_ascii_alphanumeric)
-                && behind.is_some_and(|byte| byte.is_ascii_alphanumeric());
+            let apostrophe =
+                mark == b'\'' && front.last().copied().is_some_and(is_word) && behind.is_some_and(is_word);
             if !apostrophe {
                 self.open.truncate(place);
             }
@@ -50,12 +49,17 @@ impl Quotes {
 
     /// Whether such a quote, with `behind` behind it, closes one of these. A word behind it would be its own.
     pub(super) fn close_with(&self, mark: u8, slashes: usize, behind: Option<u8>) -> bool {
-        self.place(mark, slashes).is_some() && !behind.is_some_and(|byte| byte.is_ascii_alphanumeric())
+        self.place(mark, slashes).is_some() && !behind.is_some_and(is_word)
     }
 }
 
 pub(super) fn is_quote(byte: u8) -> bool {
     matches!(byte, b'"' | b'\'')
+}
+
+/// A letter or digit, or a part of what is not ASCII.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }
 
 /// The backslashes at the end of `front`.
@@ -66,11 +70,11 @@ pub(super) fn slashes_behind(front: &[u8]) -> usize {
 /// Whether a quote behind `front` can open nothing: `don't`, `5"`. The letter of `f"x"` and of `\n"x"` is no word.
 fn ends_in_word(front: &[u8]) -> bool {
     let mut bytes = front.iter().rev();
-    let Some(last) = bytes.next().filter(|byte| byte.is_ascii_alphanumeric()) else { return false };
+    let Some(last) = bytes.next().copied().filter(|byte| is_word(*byte)) else { return false };
     match bytes.next() {
         Some(b'\\') => false,
-        Some(byte) if byte.is_ascii_alphanumeric() => true,
-        _ => !b"fFrRbBuU".contains(last),
+        Some(byte) if is_word(*byte) => true,
+        _ => !b"fFrRbBuU".contains(&last),
     }
 }
 

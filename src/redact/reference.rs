@@ -169,7 +169,8 @@ pub(super) fn is_type(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || marks(byte))
 }
 
-fn ends_there(behind: &str) -> bool {
+/// Whether a value may end in front of `behind`.
+pub(super) fn ends_there(behind: &str) -> bool {
     behind.trim_start_matches(['"', '\'', ')', ']', '}', ';', ',', '.', '`', '\\', '?', '!', '>']).is_empty()
         || behind.starts_with(|char: char| char.is_whitespace() || ";,)]}`\"'\\&".contains(char))
         || (behind.starts_with('.') && behind.chars().nth(1).is_some_and(char::is_whitespace))

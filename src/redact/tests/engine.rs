@@ -390,6 +390,12 @@ fn hostile_texts_take_no_quadratic_time() {
         "\\u0041",
         "%41",
         "password=hunter2;",
+        "token=f('",
+        "token=f(\\\"",
+        "token=f(",
+        "token=get(\"a\",",
+        "token=x || ",
+        "input('Token: ')",
     ] {
         let text = piece.repeat(100_000 / piece.len());
         let once = in_result(&text);
