@@ -354,6 +354,27 @@ fn r037_no_credential_is_in_any_file() {
 }
 
 #[test]
+fn r037_a_credential_that_was_given_is_found_in_what_the_server_says() {
+    const SECRET: &str = "correct horse 88";
+    let reply = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-1,"message":"the key {SECRET} is not valid, nor is plain-77"}}}}"#
+    );
+    for (name, options) in [
+        ("X-Api-Key", ["--header-env", "X-Api-Key=OTHER_KEY"]),
+        ("Authorization", ["--header", "Authorization: Bearer correct horse 88"]),
+    ] {
+        let upstream = Upstream::saying(json(&reply));
+        let sandbox = Sandbox::new();
+        let run = sandbox.url_recorder("c.json", &upstream.url("/mcp"), &options).env("OTHER_KEY", SECRET);
+        let proxy = sandbox.proxy_of(run);
+        assert_eq!(proxy.post("X-Plain: plain-77\r\n", PING).text(), reply, "{name}");
+        proxy.stop(0);
+        let text = sandbox.read("c.json");
+        assert!(text.contains("the key REDACTED-1 is not valid, nor is plain-77"), "{name}: {text}");
+    }
+}
+
+#[test]
 fn r038_injected_headers_go_with_every_request_and_only_who_knows_the_path_gets_in() {
     let upstream = Upstream::saying(json(PONG));
     let sandbox = Sandbox::new();

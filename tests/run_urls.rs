@@ -14,8 +14,9 @@ fn keyed() -> Upstream {
             return socket.write_all(&answer("202 Accepted", "", "")).is_ok();
         };
         let body = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25","tools":[],"at":"{}"}}}}"#,
-            request.target
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25","tools":[],"at":"{}","key":"{}"}}}}"#,
+            request.target,
+            request.all("x-api-key").concat()
         );
         socket.write_all(&json(&body)).is_ok()
     })
@@ -62,4 +63,22 @@ fn what_the_environment_puts_into_a_url_is_in_no_cassette() {
         let again = run(&sandbox, &["--mode", "none"], &["--say", &say]).run().expect(0);
         assert_eq!(again.lines().len(), asked.lines().len(), "{url}");
     }
+}
+
+#[test]
+fn what_the_environment_puts_into_a_header_is_in_no_cassette_when_the_server_says_it() {
+    const KEY: &str = "FAKEheader-9f8e7d6c5b4a";
+    let sandbox = Sandbox::new();
+    let upstream = keyed();
+    let url = upstream.url("/mcp");
+    sandbox.file(
+        "mcp.json",
+        format!(
+            r#"{{"mcpServers":{{"keyed":{{"type":"http","url":"{url}","headers":{{"X-Api-Key":"${{KEY}}","X-Team":"${{TEAM}}"}}}}}}}}"#
+        ),
+    );
+    run(&sandbox, &[], &[]).env("KEY", KEY).env("TEAM", "the mcp team").run().expect(0);
+    assert!(upstream.received.try_iter().any(|request| request.all("x-api-key") == [KEY]));
+    let text = sandbox.read("c.json");
+    assert!(!text.contains(KEY) && text.contains(r#""key": "REDACTED-"#), "{text}");
 }

@@ -474,8 +474,8 @@ fn choose_server(
 fn rules_of(path: &Path, cassette: &Cassette, matching: &Matching) -> Result<Rules> {
     let manifest = manifest_of(path, cassette.head.redaction.as_deref())?;
     let packs = packs_for(path, &manifest, &matching.packs)?;
-    let secrets =
-        Secrets { env: &matching.secret_env, files: &matching.secret_file, values: &[] }.read(false)?;
+    let secrets = Secrets { env: &matching.secret_env, files: &matching.secret_file, ..Secrets::default() }
+        .read(false)?;
     let redaction = redact::Rules::from_manifest(&manifest, &packs)
         .map_err(|error| Error::input(path, "/redaction", error.to_string()))?
         .with_secrets_of(&secrets);

@@ -157,7 +157,7 @@ impl Redact {
     }
 
     fn secrets(&self) -> Secrets<'_> {
-        Secrets { env: &self.secret_env, files: &self.secret_file, values: &[] }
+        Secrets { env: &self.secret_env, files: &self.secret_file, ..Secrets::default() }
     }
 
     /// The rules for one cassette: those of the options and those that it was redacted with.

@@ -41,8 +41,31 @@ pub struct Secrets<'a> {
     pub env: &'a [String],
     /// `--secret-file`
     pub files: &'a [String],
+    /// `--header`: servers repeat credentials in their errors.
+    pub headers: &'a [String],
+    /// `--header-env`
+    pub headers_env: &'a [String],
     /// Themselves, each long enough.
     pub values: &'a [String],
+}
+
+/// Shorter values that nobody called secrets may well be words.
+pub const SHORTEST_FOUND: usize = 8;
+
+/// Whether a header field is one for credentials, by its name.
+pub fn is_credential(field: &str) -> bool {
+    let field = field.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "password", "credential", "cookie"]
+        .iter()
+        .any(|word| field.contains(word))
+}
+
+/// What is secret of the value of such a field: all of it, and what stands behind a scheme.
+pub fn secrets_in(value: &str) -> Vec<String> {
+    let whole = value.trim();
+    let behind = whole.split_once(' ').map(|(_, behind)| behind.trim());
+    let long = |value: &&str| value.chars().count() >= SHORTEST_FOUND;
+    [Some(whole), behind].into_iter().flatten().filter(long).map(str::to_owned).collect()
 }
 
 impl Redaction<'_> {
@@ -125,6 +148,15 @@ impl Secrets<'_> {
                 }
                 None => {}
             }
+        }
+        let typed = self.headers.iter().filter_map(|field| field.split_once(':'));
+        let typed = typed.map(|(name, value)| (name, Some(value.to_owned())));
+        let of_variables = self.headers_env.iter().filter_map(|field| {
+            let (name, variable) = field.split_once('=')?;
+            Some((name, door::variable(variable.trim()).and_then(|value| value.into_string().ok())))
+        });
+        for (_, value) in typed.chain(of_variables).filter(|(name, _)| is_credential(name)) {
+            values.extend(secrets_in(&value.unwrap_or_default()));
         }
         for file in self.files {
             let path = Path::new(file);

@@ -327,7 +327,13 @@ impl Serve {
             own: &self.redact,
             no_defaults: self.no_default_redactions,
             packs: &self.pii_pack,
-            secrets: Secrets { env: &self.secret_env, files: &self.secret_file, values: &[] },
+            secrets: Secrets {
+                env: &self.secret_env,
+                files: &self.secret_file,
+                headers: &self.header,
+                headers_env: &self.header_env,
+                values: &[],
+            },
             ..Redaction::default()
         }
     }

@@ -172,7 +172,13 @@ impl Use {
             own: &self.redact,
             no_defaults: self.no_default_redactions,
             packs: &self.pii_pack,
-            secrets: Secrets { env: &self.secret_env, files: &self.secret_file, values: &[] },
+            secrets: Secrets {
+                env: &self.secret_env,
+                files: &self.secret_file,
+                headers: &self.header,
+                headers_env: &self.header_env,
+                values: &[],
+            },
             profile: self.redact_profile.as_deref(),
             salt_env: self.redact_salt_env.as_deref(),
         }

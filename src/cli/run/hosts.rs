@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::cli::host::Host;
+use crate::cli::redaction::{SHORTEST_FOUND, is_credential, secrets_in};
 use crate::cli::session::Session;
 use crate::door::config::{Config, Field, Filled, Reached, Server};
 use crate::error::{Error, Result};
@@ -41,8 +42,8 @@ pub(super) fn start(session: &mut Session, config: &Config, path: &Path) -> Resu
     Ok(hosts)
 }
 
-/// What the environment put into the URLs of servers, where that may be a credential: in user information, path and
-/// query. Where a server is, and by which scheme, is none.
+/// What the environment put into the URLs and header fields of servers, where that may be a credential: in user
+/// information, path and query. Where a server is, and by which scheme, is none.
 #[derive(Debug, Default)]
 pub(super) struct FromEnvironment {
     /// Variables whose values are secrets.
@@ -53,11 +54,15 @@ pub(super) struct FromEnvironment {
 
 impl FromEnvironment {
     pub(super) fn of(config: &Config) -> Self {
-        /// Shorter values may well be words.
-        const SHORTEST: usize = 8;
         let mut all = Self::default();
         for server in config.servers() {
-            let Reached::Url { url, .. } = &server.reached else { continue };
+            let Reached::Url { url, headers } = &server.reached else { continue };
+            for field in headers.as_ref().map_or(&[][..], |(_, fields)| fields) {
+                let (name, Filled { text, values, .. }) = config.header(field, &variable);
+                if is_credential(&name) {
+                    all.parts.extend(values.iter().flat_map(|(span, _)| secrets_in(span.of(&text))));
+                }
+            }
             let Filled { text, values, .. } = config.url(*url, &variable);
             for (span, name) in values {
                 let hidden = hidden(&text, span);
@@ -65,13 +70,14 @@ impl FromEnvironment {
                 if told.is_empty() && user_of(&text, span).is_empty() {
                     continue;
                 }
-                if span.of(&text).chars().count() >= SHORTEST && !all.variables.contains(&name) {
+                if span.of(&text).chars().count() >= SHORTEST_FOUND && !all.variables.contains(&name) {
                     all.variables.push(name);
                 }
                 let user = user_of(&text, span).of(&text);
                 let pieces = told.split(['/', '?', '&', '=', ';']).filter(|piece| is_made(piece));
                 let parts = [told, user].into_iter().filter(|part| *part != span.of(&text)).chain(pieces);
-                all.parts.extend(parts.filter(|part| part.chars().count() >= SHORTEST).map(str::to_owned));
+                all.parts
+                    .extend(parts.filter(|part| part.chars().count() >= SHORTEST_FOUND).map(str::to_owned));
             }
         }
         all
