@@ -75,6 +75,7 @@ fn is_harmless(rules: &Rules, value: &str, rest: &str) -> bool {
         || is_placeholder(bare)
         || WORDS.iter().any(|word| bare.eq_ignore_ascii_case(word))
         || bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-' | b'_'))
+        || matches!(value, "\\t" | "\\t\\t")
         || is_reference(rules, value)
         || is_reference(rules, bare)
         || begins_with_reference(rules, rest)
