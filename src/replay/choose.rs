@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 
 use super::index::{Queue, Sought, is_open};
 use super::inputs::{InputPolicy, Inputs};
-use super::key::{self, Key};
+use super::key::{self, Key, Rules};
 use super::player::{Ordering, Player, Repeat, Request};
+use super::session::Session;
 use super::spelled::Spelled;
 use super::tape::{Exchange, Outcome};
 use crate::jsonrpc::message::{View, member, member_at};
@@ -344,6 +345,11 @@ fn round(request: &Request<'_>, state: Option<&str>) -> Vec<u8> {
         round.extend_from_slice(&string::decode_bytes(state));
     }
     round
+}
+
+/// Whether a live text is known to be what is redacted: it stood in the place of a placeholder, or is a known secret.
+pub(super) fn is_known(session: Option<&Session>, rules: &Rules, value: &str) -> bool {
+    session.is_some_and(|session| session.has_seen(value)) || rules.is_secret(value)
 }
 
 /// What identifies a modern request over its rounds when the server gives no `requestState`.

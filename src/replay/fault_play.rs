@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::answers::Flow;
+use super::choose::is_known;
 use super::facts::Kind as Body;
 use super::faults::effect::{Act, Effect, half};
 use super::faults::target::Subject;
@@ -418,9 +419,7 @@ impl Player {
         inputs: Option<&Inputs<'_>>,
     ) -> Option<u32> {
         let session = self.sessions.get(request.session);
-        let seen = |value: &str| {
-            session.is_some_and(|session| session.has_seen(value)) || self.rules.is_secret(value)
-        };
+        let seen = |value: &str| is_known(session, &self.rules, value);
         let fits = |exchange: u32| {
             let recorded = self.tape.exchange(exchange)?;
             let item: &Item = self.tape.item(recorded.request)?;

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::answers::WITHOUT_STRICT;
-use super::choose::{Choice, Why};
+use super::choose::{Choice, Why, is_known};
 use super::faults::Faults;
 pub use super::framing::Framing;
 use super::index::{Index, Recorded, Sought};
@@ -255,8 +255,7 @@ impl Player {
             values.iter().all(agrees)
         };
         let rules = &self.rules;
-        let seen =
-            |value: &str| session.is_some_and(|session| session.has_seen(value)) || rules.is_secret(value);
+        let seen = |value: &str| is_known(session, rules, value);
         let sought = self.index.seek(request, key, recorded, &agrees, &seen);
         match self.choose_kept(request, &sought) {
             Choice::Fresh(exchange) => {
