@@ -42,9 +42,9 @@ pub struct Secrets<'a> {
     /// `--secret-file`
     pub files: &'a [String],
     /// `--header`: servers repeat credentials in their errors.
-    pub headers: &'a [String],
+    pub header: &'a [String],
     /// `--header-env`
-    pub headers_env: &'a [String],
+    pub header_env: &'a [String],
     /// Themselves, each long enough.
     pub values: &'a [String],
 }
@@ -149,9 +149,9 @@ impl Secrets<'_> {
                 None => {}
             }
         }
-        let typed = self.headers.iter().filter_map(|field| field.split_once(':'));
+        let typed = self.header.iter().filter_map(|field| field.split_once(':'));
         let typed = typed.map(|(name, value)| (name, Some(value.to_owned())));
-        let of_variables = self.headers_env.iter().filter_map(|field| {
+        let of_variables = self.header_env.iter().filter_map(|field| {
             let (name, variable) = field.split_once('=')?;
             Some((name, door::variable(variable.trim()).and_then(|value| value.into_string().ok())))
         });

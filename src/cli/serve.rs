@@ -330,8 +330,8 @@ impl Serve {
             secrets: Secrets {
                 env: &self.secret_env,
                 files: &self.secret_file,
-                headers: &self.header,
-                headers_env: &self.header_env,
+                header: &self.header,
+                header_env: &self.header_env,
                 values: &[],
             },
             ..Redaction::default()

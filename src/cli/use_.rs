@@ -175,8 +175,8 @@ impl Use {
             secrets: Secrets {
                 env: &self.secret_env,
                 files: &self.secret_file,
-                headers: &self.header,
-                headers_env: &self.header_env,
+                header: &self.header,
+                header_env: &self.header_env,
                 values: &[],
             },
             profile: self.redact_profile.as_deref(),
