@@ -363,11 +363,8 @@ impl Exchange {
 
     fn respond(&self, answer: ureq::http::Response<ureq::Body>, method: &str) -> Response {
         let (head, body) = answer.into_parts();
-        let mut headers: Headers = head
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
-            .collect();
+        let mut headers: Headers =
+            head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         // The chunks win over a length beside them (RFC 9112, section 6.3).
         let length = match headers.lists("transfer-encoding", "chunked") {
             true => None,
@@ -403,9 +400,7 @@ fn passed_on(headers: &Headers, injected: &Headers) -> Headers {
     for (name, _) in injected.iter() {
         fields.remove(name);
     }
-    for (name, value) in injected.iter() {
-        fields.push(name, value);
-    }
+    fields.extend(injected.iter());
     fields.set("accept-encoding", "identity");
     fields
 }

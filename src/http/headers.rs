@@ -1,11 +1,26 @@
 //! A list of header fields: order and duplicates kept, values as bytes, names as they came and compared without
 //! regard to case.
 
+use std::fmt;
+
 use super::chunked::is_token;
 
-/// Header fields in order.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Headers(Vec<(String, Vec<u8>)>);
+/// Header fields in order. Names and values each stand one behind the other, since every request and answer has many.
+#[derive(Default, Clone, PartialEq, Eq)]
+pub struct Headers {
+    names: String,
+    values: Vec<u8>,
+    /// Where the name and the value of each field end.
+    ends: Vec<(usize, usize)>,
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_map()
+            .entries(self.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
+            .finish()
+    }
+}
 
 /// Fields about one connection, which a proxy does not pass on (RFC 9110, section 7.6.1). `expect` is here because
 /// the whole body has been read by then, and `content-length` because framing is done anew.
@@ -31,12 +46,14 @@ impl Headers {
     }
 
     /// Adds a field at the end. One of that name is kept.
-    pub fn push(&mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) {
-        self.0.push((name.into(), value.into()));
+    pub fn push(&mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) {
+        self.names.push_str(name.as_ref());
+        self.values.extend_from_slice(value.as_ref());
+        self.ends.push((self.names.len(), self.values.len()));
     }
 
     /// Removes all fields of that name and adds this one at the end.
-    pub fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
+    pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) {
         self.remove(name);
         self.push(name, value);
     }
@@ -50,7 +67,9 @@ impl Headers {
 
     /// Removes all fields of that name.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        if self.get(name).is_some() {
+            self.retain(|other| !other.eq_ignore_ascii_case(name));
+        }
     }
 
     /// The first value of that name.
@@ -67,25 +86,35 @@ impl Headers {
 
     /// All values of that name, in order.
     pub fn all<'h, 'n>(&'h self, name: &'n str) -> impl Iterator<Item = &'h [u8]> + use<'h, 'n> {
-        let fields = self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
-        fields.map(|(_, value)| value.as_slice())
+        let fields = self.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
+        fields.map(|(_, value)| value)
     }
 
     /// All fields, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+        let mut from = (0, 0);
+        self.ends.iter().map(move |&end| {
+            let name = self.names.get(from.0..end.0).unwrap_or_default();
+            let value = self.values.get(from.1..end.1).unwrap_or_default();
+            from = end;
+            (name, value)
+        })
+    }
+
+    fn retain(&mut self, keeps: impl Fn(&str) -> bool) {
+        *self = self.iter().filter(|(name, _)| keeps(name)).collect();
     }
 
     /// How many fields there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.ends.len()
     }
 
     /// Whether there is no field.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ends.is_empty()
     }
 
     /// Whether a comma-separated list of that name holds the word, in any case.
@@ -105,16 +134,30 @@ impl Headers {
             .flat_map(|value| value.split(|byte| *byte == b','))
             .map(|item| item.trim_ascii().to_ascii_lowercase())
             .collect();
-        self.0.retain(|(name, _)| {
+        self.retain(|name| {
             !HOP_BY_HOP.iter().any(|hop| name.eq_ignore_ascii_case(hop))
                 && !named.iter().any(|word| name.as_bytes().eq_ignore_ascii_case(word))
         });
     }
 }
 
-impl FromIterator<(String, Vec<u8>)> for Headers {
-    fn from_iter<I: IntoIterator<Item = (String, Vec<u8>)>>(fields: I) -> Self {
-        Self(fields.into_iter().collect())
+impl<N: AsRef<str>, V: AsRef<[u8]>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
+        let mut headers = Self::new();
+        headers.extend(fields);
+        headers
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>> Extend<(N, V)> for Headers {
+    fn extend<I: IntoIterator<Item = (N, V)>>(&mut self, fields: I) {
+        let fields = fields.into_iter();
+        // What most fields fit in.
+        let expected = fields.size_hint().0;
+        self.ends.reserve(expected);
+        self.names.reserve(expected * 16);
+        self.values.reserve(expected * 24);
+        fields.for_each(|(name, value)| self.push(name, value));
     }
 }
 

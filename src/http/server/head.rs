@@ -145,8 +145,7 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Head, Refusal> {
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(refusal(400, "the request target is not well formed"));
     }
-    let headers: Headers =
-        request.headers.iter().map(|field| (field.name.to_owned(), field.value.to_vec())).collect();
+    let headers: Headers = request.headers.iter().map(|field| (field.name, field.value)).collect();
     let hosts = headers.all("host").count();
     if hosts > 1 || hosts == 0 && minor == 1 {
         return Err(refusal(400, "a request has one Host header"));
