@@ -54,6 +54,7 @@ fn write_members(
 ) {
     // Enough for most messages.
     let mut steps = Vec::with_capacity(16);
+    let mut members = Vec::new();
     steps.push(Step::Value(root));
     while let Some(step) = steps.pop() {
         let (index, treatment) = match step {
@@ -92,7 +93,10 @@ fn write_members(
                 out.push(b'{');
                 steps.push(Step::Byte(b','));
                 steps.push(Step::Byte(b'}'));
-                push_members(tree, index, &mut steps, treat, sorted);
+                gather_members(tree, index, &mut members, treat, sorted);
+                steps.extend(
+                    members.drain(..).rev().map(|(_, child, treatment)| Step::Member(child, treatment)),
+                );
             }
             Kind::Array => {
                 out.push(b'[');
@@ -120,14 +124,17 @@ fn write_members(
     }
 }
 
-fn push_members(
-    tree: &Tree<'_>,
+/// A member with its name, decoded.
+type Member<'t> = (Cow<'t, [u8]>, usize, Treat);
+
+/// Fills an empty list with those members of an object that are not left out, in the order in which they are written.
+fn gather_members<'t>(
+    tree: &'t Tree<'_>,
     object: usize,
-    steps: &mut Vec<Step>,
+    members: &mut Vec<Member<'t>>,
     treat: &mut dyn FnMut(usize) -> Treat,
     sorted: bool,
 ) {
-    let mut members: Vec<(Cow<'_, [u8]>, usize, Treat)> = Vec::with_capacity(8);
     for child in tree.children(object) {
         let treatment = treat(child);
         if treatment != Treat::Drop {
@@ -142,11 +149,15 @@ fn push_members(
             (one, other) => one.cmp(&other),
         });
     }
-    steps.extend(members.into_iter().rev().map(|(_, child, treatment)| Step::Member(child, treatment)));
 }
 
 /// Appends the comparison form of a string literal: decoded, with only `"` and `\` escaped.
 pub fn write_string(literal: &str, out: &mut Vec<u8>) {
+    if memchr::memchr(b'\\', literal.as_bytes()).is_none() {
+        // Without escapes it is its own form.
+        out.extend_from_slice(literal.as_bytes());
+        return;
+    }
     out.push(b'"');
     let decoded = string::decode_bytes(literal);
     if memchr::memchr2(b'"', b'\\', &decoded).is_none() {

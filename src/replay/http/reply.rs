@@ -85,18 +85,20 @@ impl<'c, 'o> Reply<'c, 'o> {
 
     /// Answers with a status and a body, unless something was said already.
     pub(super) fn respond(&mut self, status: u16, fields: &Headers, body: &[u8]) -> io::Result<()> {
-        let mut all = self.common.clone();
-        fields.iter().for_each(|(name, value)| all.push(name, value));
         match std::mem::replace(&mut self.out, Out::Done) {
-            Out::Waiting(request) => match self.rate.take() {
-                None => request.respond(status, &all, body),
-                Some(rate) => {
-                    let length = u64::try_from(body.len()).ok();
-                    let mut stream = request.into_writer(status, &all, length)?;
-                    self.pour(&mut stream, body, rate)?;
-                    stream.finish()
+            Out::Waiting(request) => {
+                let mut all = self.common.clone();
+                all.extend(fields.iter());
+                match self.rate.take() {
+                    None => request.respond(status, &all, body),
+                    Some(rate) => {
+                        let length = u64::try_from(body.len()).ok();
+                        let mut stream = request.into_writer(status, &all, length)?;
+                        self.pour(&mut stream, body, rate)?;
+                        stream.finish()
+                    }
                 }
-            },
+            }
             other => {
                 self.out = other;
                 Ok(())
@@ -397,7 +399,7 @@ impl<'c, 'o> Reply<'c, 'o> {
                     return self.respond(status, &fields, text.as_bytes());
                 }
                 let mut all = self.common.clone();
-                fields.iter().for_each(|(name, value)| all.push(name, value));
+                all.extend(fields.iter());
                 if let Out::Waiting(request) = std::mem::replace(&mut self.out, Out::Done) {
                     cut_behind(request, status, &all, &Kind::Json, text.as_bytes())?;
                 }
