@@ -543,10 +543,10 @@ fn who_leaves_a_held_call_has_given_up() {
         let call_to = |id, tool, arguments| {
             let text = call(id, tool, arguments);
             let view = View::of(&text).unwrap();
-            (text, view)
+            (text, view, None)
         };
-        let (text, view) = call_to("5", "a", r#"{"q":1}"#);
-        player.receive_as(1, session, &text, view, 0);
+        let (text, view, key) = call_to("5", "a", r#"{"q":1}"#);
+        player.receive_as(1, session, &text, view, key, 0);
         assert_eq!(fired(&player), before, "{kind}");
         player.outputs().for_each(drop);
         player.left(1, 10);
@@ -554,8 +554,8 @@ fn who_leaves_a_held_call_has_given_up() {
         let answers = player.outputs().filter(|output| matches!(output, Output::Message { .. })).count();
         assert_eq!(answers, 0, "{kind}");
         // Nothing is left that a later cancellation or call would stir up.
-        let (text, view) = call_to("6", "b", "{}");
-        player.receive_as(2, session, &text, view, 20);
+        let (text, view, key) = call_to("6", "b", "{}");
+        player.receive_as(2, session, &text, view, key, 20);
         let answers = player.outputs().filter(|output| matches!(output, Output::Message { .. })).count();
         assert_eq!(answers, 1, "{kind}");
     }

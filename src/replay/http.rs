@@ -160,7 +160,7 @@ pub fn serve(
     live: Option<LiveServer>,
 ) -> Result<(Player, Ended)> {
     let live = live.map(Arc::new);
-    let offer = player.offer();
+    let (keys, offer) = (player.keys(), player.offer());
     let offer = Offer { faithful, ..if live.is_some() { offer.with_live_server() } else { offer } };
     let offer = Arc::new(offer);
     let (behind, news) = live.clone().map(Behind::new).unzip();
@@ -182,7 +182,7 @@ pub fn serve(
     });
     let stopper = server.stopper();
     let carriers = AtomicU64::new(0);
-    let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), carriers, live };
+    let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), keys, carriers, live };
     let handler = Arc::new(move |request: Request<'_>| endpoint.handle(request));
     start("http-accept", move || server.run(&handler))?;
     let ended = loop {

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
+use std::num::NonZeroU32;
 
 use super::key::{self, IsKnown, Key, Rules};
 use super::player::Request;
@@ -23,10 +24,8 @@ pub(super) struct Index {
 #[derive(Debug, Default)]
 struct Method {
     queues: Vec<Queue>,
-    /// By the keys that were asked for.
-    known: HashMap<Vec<u8>, usize>,
-    /// The hash of each exchange's key, sorted, those with equal hashes in recorded order. Empty until asked for.
-    hashes: Vec<(u64, u32)>,
+    /// One of each exchange, sorted by hash, those with equal hashes in recorded order. Empty until asked for.
+    hashes: Vec<Hashed>,
     /// All exchanges of the method, in recorded order.
     all: Vec<u32>,
     /// The keys with placeholders in the middle of text, each once, those with the most other text first.
@@ -34,6 +33,16 @@ struct Method {
     /// What was redacted, as it is written, and one exchange each; those with the most other text first. Absent until
     /// a request has no exchange otherwise.
     spelled: Option<Vec<(Spelled, u32)>>,
+}
+
+/// What is known of an exchange before its key is asked for.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hashed {
+    /// The hash of its key.
+    hash: u64,
+    exchange: u32,
+    /// The place of its queue, when its key was asked for.
+    queue: Option<NonZeroU32>,
 }
 
 /// Whether what stands in the places of an exchange's placeholders agrees with what was seen so far.
@@ -247,29 +256,38 @@ impl Method {
 
     /// The exchanges with a key, which is that of `live`, if it is given; `None` when there are none.
     fn queue_of(&mut self, key: &Key, live: Option<&Live<'_>>, recorded: Recorded<'_>) -> Option<usize> {
-        if let Some(&queue) = self.known.get(&key.bytes) {
-            return Some(queue);
-        }
         if self.hashes.is_empty() {
             self.hash_all(recorded);
         }
         let wanted = hash(&key.bytes);
-        let from = self.hashes.partition_point(|(hash, _)| *hash < wanted);
+        let from = self.hashes.partition_point(|hashed| hashed.hash < wanted);
         let mut queue = Queue::default();
-        for &(_, number) in self.hashes.iter().skip(from).take_while(|(hash, _)| *hash == wanted) {
-            let conn = recorded.tape.exchange(number).map_or(0, |exchange| exchange.conn);
-            if live.is_some_and(|live| recorded.is_alike(number, live)) {
-                queue.push(conn, number, Key::default());
-            } else if let Some(found) = recorded.key_of(number).filter(|found| found.bytes == key.bytes) {
-                queue.push(conn, number, found);
+        let (number, own) = Hashed::place(self.queues.len())?;
+        for hashed in self.hashes.get_mut(from..)?.iter_mut().take_while(|hashed| hashed.hash == wanted) {
+            if let Some(queue) = hashed.place_of_queue() {
+                if self.queues.get(queue).is_some_and(|queue| queue.key == key.bytes) {
+                    return Some(queue);
+                }
+                continue;
             }
+            let conn = recorded.tape.exchange(hashed.exchange).map_or(0, |exchange| exchange.conn);
+            if live.is_some_and(|live| recorded.is_alike(hashed.exchange, live)) {
+                queue.push(conn, hashed.exchange, Key::default());
+            } else if let Some(found) =
+                recorded.key_of(hashed.exchange).filter(|found| found.bytes == key.bytes)
+            {
+                queue.push(conn, hashed.exchange, found);
+            } else {
+                continue;
+            }
+            hashed.queue = Some(own);
         }
         if queue.len() == 0 {
             return None;
         }
-        self.known.insert(key.bytes.clone(), self.queues.len());
+        queue.key.clone_from(&key.bytes);
         self.queues.push(queue);
-        Some(self.queues.len() - 1)
+        Some(number)
     }
 
     fn hash_all(&mut self, recorded: Recorded<'_>) {
@@ -278,7 +296,7 @@ impl Method {
             let mut patterns: Vec<Key> = Vec::new();
             for &number in numbers {
                 let Some(key) = recorded.key_of(number) else { continue };
-                hashes.push((hash(&key.bytes), number));
+                hashes.push(Hashed { hash: hash(&key.bytes), exchange: number, queue: None });
                 if key.bytes.contains(&ANY) {
                     patterns.push(key);
                 }
@@ -297,18 +315,38 @@ impl Method {
     }
 }
 
+impl Hashed {
+    /// A place in a list of queues, and how it is kept.
+    fn place(queue: usize) -> Option<(usize, NonZeroU32)> {
+        Some((queue, NonZeroU32::new(u32::try_from(queue + 1).ok()?)?))
+    }
+
+    fn place_of_queue(&self) -> Option<usize> {
+        self.queue.and_then(|queue| usize::try_from(queue.get() - 1).ok())
+    }
+}
+
 fn hash(key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(key);
     hasher.finish()
 }
 
+/// Equal requests of one recorded session, in recorded order.
+#[derive(Debug)]
+struct List {
+    conn: u32,
+    exchanges: Vec<u32>,
+    /// How many of them are known to be taken.
+    taken: usize,
+}
+
 /// Equal requests, per recorded session and in recorded order.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    lists: Vec<(u32, Vec<u32>)>,
-    /// Per list, how many are known to be taken.
-    taken: Vec<usize>,
+    /// The bytes of their key.
+    key: Vec<u8>,
+    lists: Vec<List>,
     /// Lists before this one are used up.
     first_open: usize,
     /// The exchange that was played last.
@@ -332,26 +370,28 @@ impl Queue {
         if !secrets.is_empty() {
             self.secrets.insert(exchange, secrets);
         }
-        match self.lists.binary_search_by_key(&conn, |(list, _)| *list) {
-            Ok(at) => self.lists.get_mut(at).into_iter().for_each(|(_, list)| list.push(exchange)),
-            Err(at) => {
-                self.lists.insert(at, (conn, vec![exchange]));
-                self.taken.push(0);
-            }
+        match self.place_of(conn) {
+            Ok(at) => self.lists.get_mut(at).into_iter().for_each(|list| list.exchanges.push(exchange)),
+            Err(at) => self.lists.insert(at, List { conn, exchanges: vec![exchange], taken: 0 }),
         }
+    }
+
+    /// Where the list of a recorded session is, or where it would be.
+    fn place_of(&self, conn: u32) -> Result<usize, usize> {
+        self.lists.binary_search_by_key(&conn, |list| list.conn)
     }
 
     /// The exchanges that are not taken, those of `own` first, then session by session.
     pub(super) fn open<'q>(&'q self, own: Option<u32>, taken: &'q [bool]) -> impl Iterator<Item = u32> + 'q {
         let is_open = |exchange: &u32| is_open(*exchange, taken);
-        let mine = self.lists.iter().filter(move |(conn, _)| Some(*conn) == own);
-        let others = self.lists.iter().filter(move |(conn, _)| Some(*conn) != own);
-        mine.chain(others).flat_map(|(_, list)| list.iter().copied()).filter(is_open)
+        let mine = self.lists.iter().filter(move |list| Some(list.conn) == own);
+        let others = self.lists.iter().filter(move |list| Some(list.conn) != own);
+        mine.chain(others).flat_map(|list| list.exchanges.iter().copied()).filter(is_open)
     }
 
     /// The next open exchange, in constant time over the life of the queue.
     pub(super) fn next(&mut self, own: Option<u32>, taken: &[bool]) -> Option<u32> {
-        let position = own.and_then(|own| self.lists.binary_search_by_key(&own, |(conn, _)| *conn).ok());
+        let position = own.and_then(|own| self.place_of(own).ok());
         if let Some(found) = position.and_then(|at| self.next_in(at, taken)) {
             return Some(found);
         }
@@ -365,13 +405,12 @@ impl Queue {
     }
 
     fn next_in(&mut self, list: usize, taken: &[bool]) -> Option<u32> {
-        let at = self.taken.get_mut(list)?;
-        let exchanges = &self.lists.get(list)?.1;
-        while let Some(&exchange) = exchanges.get(*at) {
+        let list = self.lists.get_mut(list)?;
+        while let Some(&exchange) = list.exchanges.get(list.taken) {
             if is_open(exchange, taken) {
                 return Some(exchange);
             }
-            *at += 1;
+            list.taken += 1;
         }
         None
     }
@@ -396,17 +435,16 @@ impl Queue {
 
     /// The last exchange of a recorded session.
     pub(super) fn last_of(&self, own: u32) -> Option<u32> {
-        let at = self.lists.binary_search_by_key(&own, |(conn, _)| *conn).ok()?;
-        self.lists.get(at)?.1.last().copied()
+        self.lists.get(self.place_of(own).ok()?)?.exchanges.last().copied()
     }
 
     /// All exchanges, session by session.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
-        self.lists.iter().flat_map(|(_, list)| list.iter().copied())
+        self.lists.iter().flat_map(|list| list.exchanges.iter().copied())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lists.iter().map(|(_, list)| list.len()).sum()
+        self.lists.iter().map(|list| list.exchanges.len()).sum()
     }
 }
 

@@ -10,7 +10,7 @@ use super::nearest::cut;
 use super::spelled::Spelled;
 use crate::error::{Error, Result};
 use crate::jsonrpc::canonical::{self, Treat};
-use crate::jsonrpc::message::View;
+use crate::jsonrpc::message::{Shape, View};
 use crate::jsonrpc::scan::{Members, Span};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Tree};
@@ -45,6 +45,11 @@ impl Rules {
     pub fn fired(mut self, ids: &BTreeSet<&str>) -> Self {
         self.matching = Arc::new(self.redaction.for_matching(ids));
         self
+    }
+
+    /// Whether nothing but the protocol's own rules counts.
+    fn is_plain(&self) -> bool {
+        self.longest == 0 && self.classes.is_empty() && self.matching.is_empty()
     }
 
     /// The redaction rules, for what is shown of live requests.
@@ -312,10 +317,14 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
     let mut spelled = None;
     // All initialize parameters are the client's own business.
     if method != "initialize" && !params.is_empty() && params != "{}" && params != "null" {
-        // Rules by pointer are about the whole message.
-        let message = Tree::of(view.whole.of(text)).ok();
-        if let Some((tree, root)) = message.and_then(|tree| tree.member(0, "params").map(|root| (tree, root)))
-        {
+        let looked_at = if rules.is_plain() {
+            Tree::of(params).ok().map(|tree| (tree, 0))
+        } else {
+            // Rules by pointer are about the whole message.
+            let message = Tree::of(view.whole.of(text)).ok();
+            message.and_then(|tree| tree.member(0, "params").map(|root| (tree, root)))
+        };
+        if let Some((tree, root)) = looked_at {
             let filter = Filter::new(&method, &tree, root, rules, recorded);
             let start = bytes.len();
             canonical::write(&tree, root, &mut bytes, &mut |index| filter.treat(index));
@@ -341,6 +350,18 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
     Key { bytes, secrets, covers, spelled }
 }
 
+/// Makes the keys of what live clients send; to be had in every thread.
+#[derive(Clone, Debug)]
+pub struct Keys(pub(super) Arc<Rules>);
+
+impl Keys {
+    /// The key of a message of a live client, if it is a request.
+    #[must_use]
+    pub fn of(&self, text: &str, view: &View) -> Option<Key> {
+        (view.shape == Shape::Request).then(|| of(text, view, mcp::era(text, view), &self.0, false))
+    }
+}
+
 /// Whether a place is one that could tell two requests apart.
 fn is_compared(pointer: &str, rules: &Rules) -> bool {
     let member = pointer.strip_prefix("/params/").and_then(|rest| rest.split('/').next());
@@ -353,12 +374,15 @@ struct Filter<'t, 'a> {
     tree: &'t Tree<'a>,
     params: usize,
     rules: &'t Rules,
+    plain: bool,
     redacted: redact::Treatments,
 }
 
 impl<'t, 'a> Filter<'t, 'a> {
     fn new(method: &'t str, tree: &'t Tree<'a>, params: usize, rules: &'t Rules, recorded: bool) -> Self {
-        Self { method, tree, params, rules, redacted: rules.treatments(tree, recorded) }
+        let plain = rules.is_plain();
+        let redacted = if plain { redact::Treatments::default() } else { rules.treatments(tree, recorded) };
+        Self { method, tree, params, rules, plain, redacted }
     }
 
     fn treat(&self, index: usize) -> Treat {
@@ -367,6 +391,9 @@ impl<'t, 'a> Filter<'t, 'a> {
             && let Some(treat) = treat_parameter(self.method, self.tree, index, &|index| self.treat(index))
         {
             return treat;
+        }
+        if self.plain {
+            return Treat::Keep;
         }
         match self.redacted.treat(index) {
             Treat::Keep => self.rules.treat(self.tree, index),

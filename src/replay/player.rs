@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
 use super::answers::WITHOUT_STRICT;
 use super::choose::{Choice, Why, is_known};
@@ -11,7 +12,7 @@ use super::faults::Faults;
 pub use super::framing::Framing;
 use super::index::{Index, Recorded, Sought};
 use super::inputs::Inputs;
-use super::key::{self, Rules};
+use super::key::{self, Key, Keys, Rules};
 use super::live;
 use super::nearest::cut;
 use super::onward::Onwards;
@@ -62,7 +63,7 @@ impl Request<'_> {
 #[derive(Debug)]
 pub struct Player {
     pub(super) tape: Tape,
-    pub(super) rules: Rules,
+    pub(super) rules: Arc<Rules>,
     pub(super) options: Options,
     pub(super) sessions: Vec<Session>,
     pub(super) plays: HashMap<u64, Play>,
@@ -113,7 +114,7 @@ impl Player {
             owed: Vec::new(),
             onwards: None,
             posting: 0,
-            rules,
+            rules: Arc::new(rules),
             options,
             sessions: Vec::new(),
             plays: HashMap::new(),
@@ -180,17 +181,32 @@ impl Player {
             }
             return;
         };
-        self.receive_as(0, session, text, view, now);
+        let key = self.keys().of(text, &view);
+        self.receive_as(0, session, text, view, key, now);
     }
 
-    /// Takes one message or batch of the client, of which `view` is the view; what it leads to carries the number
-    /// `carrier`.
-    pub fn receive_as(&mut self, carrier: u64, session: usize, text: &str, view: View, now: u64) {
+    /// What makes keys of messages, wherever there is time for it.
+    #[must_use]
+    pub fn keys(&self) -> Keys {
+        Keys(Arc::clone(&self.rules))
+    }
+
+    /// Takes one message or batch of the client, of which `view` is the view and `key` the key; what it leads to
+    /// carries the number `carrier`.
+    pub fn receive_as(
+        &mut self,
+        carrier: u64,
+        session: usize,
+        text: &str,
+        view: View,
+        key: Option<Key>,
+        now: u64,
+    ) {
         self.posting = carrier;
         if view.shape == Shape::Batch {
             self.receive_batch(carrier, session, text, &view, now);
         } else {
-            self.receive_one(To { session, batch: None, carrier }, text, view, now);
+            self.receive_one(To { session, batch: None, carrier }, text, view, key, now);
         }
     }
 
@@ -204,11 +220,12 @@ impl Player {
             live.batches.insert(batch, Batch { waiting, answers: Vec::new() });
         }
         for view in views {
-            self.receive_one(To { session, batch: Some(batch), carrier }, text, view, now);
+            let key = self.keys().of(text, &view);
+            self.receive_one(To { session, batch: Some(batch), carrier }, text, view, key, now);
         }
     }
 
-    fn receive_one(&mut self, from: To, text: &str, view: View, now: u64) {
+    fn receive_one(&mut self, from: To, text: &str, view: View, key: Option<Key>, now: u64) {
         let To { session, batch, carrier } = from;
         match view.shape {
             Shape::Request => {
@@ -222,7 +239,7 @@ impl Player {
                     batch,
                     carrier,
                 };
-                self.request(&request, now);
+                self.request(&request, key.unwrap_or_default(), now);
             }
             Shape::Notification => self.notification(session, text, &view, now),
             Shape::Response => self.reply(session, text, &view, now),
@@ -230,7 +247,7 @@ impl Player {
         }
     }
 
-    fn request(&mut self, request: &Request<'_>, now: u64) {
+    fn request(&mut self, request: &Request<'_>, key: Key, now: u64) {
         self.greet(request, now);
         self.note_level(request);
         self.asked_again(request);
@@ -243,7 +260,6 @@ impl Player {
         if self.is_of_another_revision(request) || self.task_request(request, now) {
             return;
         }
-        let key = key::of(request.text, &request.view, request.era, &self.rules, false);
         let reuse = self.options.ordering == Ordering::Any;
         let recorded = Recorded { tape: &self.tape, rules: &self.rules, taken: &self.taken, reuse };
         let (tape, session) = (&self.tape, self.sessions.get(request.session));

@@ -18,12 +18,14 @@ use crate::http::guard::Guard;
 use crate::http::server::Request;
 use crate::jsonrpc::message::{Shape, View};
 use crate::mcp::{Era, code, headers};
+use crate::replay::key::Keys;
 use crate::replay::refused::Refusal;
 
 pub(super) struct Endpoint {
     pub(super) offer: Arc<Offer>,
     pub(super) guard: Guard,
     pub(super) stage: Arc<Stage>,
+    pub(super) keys: Keys,
     pub(super) carriers: AtomicU64,
     /// The live server behind, where there is one.
     pub(super) live: Option<Arc<LiveServer>>,
@@ -194,6 +196,8 @@ impl Endpoint {
         let (carrier, session) = (self.carrier(), session_of(request.headers()));
         let connection = request.connection();
         let fields = self.fields(request.headers());
+        // Here, and not where only one request is looked at at a time.
+        let key = self.keys.of(&text, &incoming.view);
         let takes_all = asked.accepts_sse;
         let mut reply = Reply::new(request, &self.offer, asked, common);
         if !takes_all {
@@ -208,6 +212,7 @@ impl Endpoint {
             session,
             incoming,
             text,
+            key,
             fields,
             events,
         })

@@ -15,6 +15,7 @@ use crate::http::Headers;
 use crate::mcp::{Era, code};
 use crate::replay::Aside;
 use crate::replay::facts::Kind;
+use crate::replay::key::Key;
 use crate::replay::player::{Framing, Output, Part, Player};
 use crate::replay::refused::Refusal;
 
@@ -27,6 +28,7 @@ pub(super) enum Command {
         session: Option<String>,
         incoming: Incoming,
         text: String,
+        key: Option<Key>,
         fields: Fields,
         events: Events,
     },
@@ -245,7 +247,7 @@ impl Hub {
 
     pub(super) fn take(&mut self, command: Command, now: u64) {
         match command {
-            Command::Post { carrier, connection, session, incoming, text, fields, events } => {
+            Command::Post { carrier, connection, session, incoming, text, key, fields, events } => {
                 if incoming.opens {
                     self.player.recovers(connection);
                 }
@@ -264,9 +266,9 @@ impl Hub {
                 if incoming.asks {
                     let opens = incoming.opens && self.offer.sessions;
                     self.waiters.insert(carrier, Waiter { session, events, opens });
-                    self.player.receive_as(carrier, session, &text, incoming.view, now);
+                    self.player.receive_as(carrier, session, &text, incoming.view, key, now);
                 } else {
-                    self.player.receive_as(carrier, session, &text, incoming.view, now);
+                    self.player.receive_as(carrier, session, &text, incoming.view, key, now);
                     let _ = events.send(vec![Event::Status(202)]);
                 }
             }

@@ -146,7 +146,8 @@ mod tests {
         let (events, told) = crossbeam_channel::unbounded();
         let session = session.map(str::to_owned);
         let (connection, fields) = (carrier, None);
-        let post = Command::Post { carrier, connection, session, incoming, text, fields, events };
+        let key = stage.with(|hub, _| hub.player.keys()).and_then(|keys| keys.of(&text, &view));
+        let post = Command::Post { carrier, connection, session, incoming, text, key, fields, events };
         stage.take(post).then(|| told.try_iter().flatten().collect())
     }
 
