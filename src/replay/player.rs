@@ -181,8 +181,7 @@ impl Player {
             }
             return;
         };
-        let key = self.keys().of(text, &view);
-        self.receive_as(0, session, text, view, key, now);
+        self.receive_as(0, session, text, view, None, now);
     }
 
     /// What makes keys of messages, wherever there is time for it.
@@ -191,8 +190,8 @@ impl Player {
         Keys(Arc::clone(&self.rules))
     }
 
-    /// Takes one message or batch of the client, of which `view` is the view and `key` the key; what it leads to
-    /// carries the number `carrier`.
+    /// Takes one message or batch of the client, of which `view` is the view and `key` the key, where it was made
+    /// before; what it leads to carries the number `carrier`.
     pub fn receive_as(
         &mut self,
         carrier: u64,
@@ -220,8 +219,7 @@ impl Player {
             live.batches.insert(batch, Batch { waiting, answers: Vec::new() });
         }
         for view in views {
-            let key = self.keys().of(text, &view);
-            self.receive_one(To { session, batch: Some(batch), carrier }, text, view, key, now);
+            self.receive_one(To { session, batch: Some(batch), carrier }, text, view, None, now);
         }
     }
 
@@ -239,7 +237,7 @@ impl Player {
                     batch,
                     carrier,
                 };
-                self.request(&request, key.unwrap_or_default(), now);
+                self.request(&request, key, now);
             }
             Shape::Notification => self.notification(session, text, &view, now),
             Shape::Response => self.reply(session, text, &view, now),
@@ -247,7 +245,7 @@ impl Player {
         }
     }
 
-    fn request(&mut self, request: &Request<'_>, key: Key, now: u64) {
+    fn request(&mut self, request: &Request<'_>, key: Option<Key>, now: u64) {
         self.greet(request, now);
         self.note_level(request);
         self.asked_again(request);
@@ -260,6 +258,8 @@ impl Player {
         if self.is_of_another_revision(request) || self.task_request(request, now) {
             return;
         }
+        let key =
+            key.unwrap_or_else(|| key::of(request.text, &request.view, request.era, &self.rules, false));
         let reuse = self.options.ordering == Ordering::Any;
         let recorded = Recorded { tape: &self.tape, rules: &self.rules, taken: &self.taken, reuse };
         let (tape, session) = (&self.tape, self.sessions.get(request.session));
