@@ -11,6 +11,7 @@ pub mod checks;
 mod declared;
 mod endpoint;
 mod faults;
+mod head;
 mod hub;
 pub mod ids;
 mod paths;

@@ -3,21 +3,20 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use memchr::memmem::Finder;
 
 use super::Offer;
 use super::checks::Refused;
+use super::head::{add_recorded, push_kind, status};
 use super::hub::Event;
 use crate::http::Headers;
 use crate::http::server::{Request, Stream, Watch};
 use crate::http::sse::{KEEP_ALIVE, Outgoing};
-use crate::jsonrpc::message::{Shape, View, member};
-use crate::jsonrpc::scan::{Span, elements};
-use crate::mcp::{Era, code, headers};
+use crate::jsonrpc::message::{Shape, View};
+use crate::jsonrpc::scan::elements;
+use crate::mcp::{Era, code};
 use crate::replay::facts::Kind;
 use crate::replay::faults::effect::half;
 use crate::replay::pace::Drip;
@@ -389,7 +388,8 @@ impl<'c, 'o> Reply<'c, 'o> {
                 if streams && framing.inner {
                     return self.not_acceptable();
                 }
-                let status = self.status(text, part, &framing);
+                let recorded = framing.status.filter(|_| part == Part::Answer);
+                let status = status(self.asked.era, self.offer, text, recorded);
                 let mut fields = Headers::new();
                 if part == Part::Answer {
                     add_recorded(&mut fields, &framing);
@@ -420,23 +420,6 @@ impl<'c, 'o> Reply<'c, 'o> {
             self.out = Out::Done;
         }
         self.finish()
-    }
-
-    /// The recorded status, or what a server says to an error of that code (2026-07-28, transports, "Errors").
-    fn status(&self, text: &str, part: Part, framing: &Framing) -> u16 {
-        if let Some(status) = framing.status.filter(|_| part == Part::Answer) {
-            return status;
-        }
-        let Some(code) = error_code(text) else { return 200 };
-        match i32::try_from(code).unwrap_or(0) {
-            // Our own errors must reach the program, and clients hide what comes with other statuses.
-            -31099..=-31000 => 200,
-            // A client that asks a legacy server in the modern way falls back on this.
-            _ if self.asked.era == Era::Modern && !self.offer.modern => 400,
-            code::METHOD_NOT_FOUND if self.asked.era == Era::Modern => 404,
-            code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION => 400,
-            _ => 200,
-        }
     }
 
     /// Sends the head of a stream.
@@ -500,15 +483,6 @@ impl<'c, 'o> Reply<'c, 'o> {
     }
 }
 
-fn push_kind(fields: &mut Headers, kind: &Kind) {
-    match kind {
-        Kind::Json => fields.push("Content-Type", "application/json"),
-        Kind::Sse => fields.push("Content-Type", "text/event-stream"),
-        Kind::Other(kind) if kind.is_empty() => {}
-        Kind::Other(kind) => fields.push("Content-Type", kind.as_str()),
-    }
-}
-
 /// Sends a part of an answer, after which the connection closes: a stream without its end, or one byte too few.
 fn cut_behind(
     request: Request<'_>,
@@ -520,28 +494,4 @@ fn cut_behind(
     let length = u64::try_from(body.len()).ok().map(|length| length + 1).filter(|_| *kind != Kind::Sse);
     let mut stream = request.into_writer(status, fields, length)?;
     if body.is_empty() { Ok(()) } else { stream.send(body) }
-}
-
-fn add_recorded(fields: &mut Headers, framing: &Framing) {
-    for (name, value) in &framing.headers {
-        if crate::http::headers::is_sound(name, value.as_bytes()) {
-            fields.push(name.as_str(), value.as_bytes());
-        }
-    }
-}
-
-fn error_code(text: &str) -> Option<i64> {
-    // Most answers are told from errors by this search alone.
-    static MARKS: LazyLock<[Finder<'_>; 2]> =
-        LazyLock::new(|| ["\"error\"", "\\u"].map(|mark| Finder::new(mark.as_bytes())));
-    if MARKS.iter().all(|mark| mark.find(text.as_bytes()).is_none()) {
-        return None;
-    }
-    let error = View::of(text).ok()?.error?;
-    member(text, error, "code").map(|code: Span| code.of(text))?.parse().ok()
-}
-
-/// The session that a request names.
-pub(super) fn session_of(fields: &Headers) -> Option<String> {
-    fields.text(headers::SESSION).map(str::to_owned)
 }

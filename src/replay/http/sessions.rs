@@ -5,11 +5,17 @@ use std::collections::HashSet;
 use super::checks::{Incoming, Refused};
 use super::hub::{Event, Fields, Hub, Live, Sent};
 use super::refusals;
+use crate::http::Headers;
 use crate::jsonrpc::message::View;
-use crate::mcp::{Era, code};
+use crate::mcp::{Era, code, headers};
 
 /// So many sessions may be live at once.
 const SESSIONS: usize = 10_000;
+
+/// The session that a request names.
+pub(super) fn session_of(fields: &Headers) -> Option<String> {
+    fields.text(headers::SESSION).map(str::to_owned)
+}
 
 impl Hub {
     /// Requests of a session that is not there. One that was there has ended, which its client may not know yet.
