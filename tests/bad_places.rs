@@ -41,13 +41,14 @@ fn a_file_that_is_no_cassette_ends_things_before_the_server_starts_and_stays_as_
         let sandbox = Sandbox::new();
         let server = sandbox.script("server", "touch started; exec cat");
         let file = sandbox.file(name, &content);
-        let commands: [&[&str]; 6] = [
+        let commands: [&[&str]; 7] = [
             &["record", "--cassette", name, "--", &server],
             &["record", "--force", "--cassette", name, "--", &server],
             &["use", "-q", "--mode", "all", "--cassette", name, "--", &server],
             &["use", "-q", "--mode", "once", "--cassette", name, "--", &server],
             &["use", "-q", "--mode", "none", "--cassette", name, "--", &server],
             &["serve", name],
+            &["recover", name],
         ];
         for command in commands {
             let done = sandbox.mcpreel(command).lines(&["{\"a\":1}"]).run().expect(2);
@@ -78,6 +79,32 @@ fn a_folder_in_the_place_of_a_cassette_is_named() {
         );
         assert_eq!(sandbox.of_cassette("c.json"), ["c.json"]);
     }
+}
+
+#[test]
+fn what_is_to_be_recovered_and_is_no_recording_is_told_as_what_it_is() {
+    let sandbox = Sandbox::new();
+    for folder in ["plain", "c.json.partial"] {
+        std::fs::create_dir(sandbox.path.join(folder)).unwrap();
+    }
+    let folder =
+        "is a folder; expected a cassette, or the folder CASSETTE.partial.N of an interrupted recording";
+    for (name, code, expected) in [
+        ("plain", 2, folder),
+        (
+            "c.json.partial",
+            2,
+            "is the folder that a recording is made in; expected the name of the cassette, c.json",
+        ),
+        ("/dev/null", 2, "is a device or a pipe; expected a cassette file (- reads from a pipe)"),
+        ("gone", 1, "no such cassette; record it first, with `mcpreel record` or in mode once"),
+    ] {
+        let said = sandbox.mcpreel(["recover", name]).run().expect(code).stderr();
+        assert_eq!(said, format!("mcpreel: {name}: {expected}\n"));
+    }
+    sandbox.file("whole", WHOLE);
+    let said = sandbox.mcpreel(["recover", "whole"]).run().expect(1).stderr();
+    assert_eq!(said, "mcpreel: whole: is complete; there is nothing to recover\n");
 }
 
 #[test]

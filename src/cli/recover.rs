@@ -5,6 +5,7 @@ use std::path::Path;
 use argh::{ArgsInfo, FromArgs};
 
 use super::say;
+use crate::cassette::Cassette;
 use crate::cassette::merge::{self, Files};
 use crate::cassette::segments::{CassetteOnDisk, Completion, Damage, Merged, Recording, find, set_aside};
 use crate::cassette::state::State;
@@ -19,6 +20,7 @@ use crate::exit;
     example = "{command_name} session.cassette.json",
     example = "{command_name} session.cassette.json.partial.1 -o earlier.cassette.json",
     error_code(1, "there is nothing to recover, or not all of it could be read"),
+    error_code(2, "what is there is neither a cassette nor the folder of a recording"),
     error_code(6, "the recording still runs")
 )]
 pub struct Recover {
@@ -63,7 +65,11 @@ pub fn run(recover: &Recover) -> Result<u8> {
                         folders.join(", ")
                     )
                 }
-                CassetteOnDisk::Document(_) => "is complete; there is nothing to recover".to_owned(),
+                CassetteOnDisk::Document(_) => {
+                    // Only a cassette can be complete.
+                    Cassette::read(path).map_err(|error| no_recording(path, error))?;
+                    "is complete; there is nothing to recover".to_owned()
+                }
                 other => crate::door::missing(&other),
             };
             return Err(Error::Failed(format!("{}: {what}", path.display())));
@@ -78,6 +84,25 @@ pub fn run(recover: &Recover) -> Result<u8> {
     }
     say(&describe(path, &completion));
     Ok(exit::OK)
+}
+
+/// That there is neither a cassette nor a recording of one, and what there is.
+fn no_recording(path: &Path, error: Error) -> Error {
+    if !path.is_dir() {
+        return error;
+    }
+    let name = path.file_name().and_then(|name| name.to_str());
+    let what = match name.and_then(|name| name.strip_suffix(".partial")).filter(|name| !name.is_empty()) {
+        Some(cassette) => format!(
+            "is the folder that a recording is made in; expected the name of the cassette, {}",
+            path.with_file_name(cassette).display()
+        ),
+        None => {
+            "is a folder; expected a cassette, or the folder CASSETTE.partial.N of an interrupted recording"
+                .to_owned()
+        }
+    };
+    Error::input(path, "", what)
 }
 
 /// Makes the cassette `target` out of a folder that was moved out of the way.
