@@ -284,6 +284,30 @@ fn a_torn_last_line_is_left_out_with_a_warning() {
 }
 
 #[test]
+fn a_warning_about_a_cassette_is_told_once_in_each_view() {
+    let sandbox = Sandbox::new();
+    let text = fs::read_to_string(fixture("npm-v1-stdio.jsonl")).unwrap();
+    sandbox.file("x", &text[..text.len() - 20]);
+    let told = "x: the last line is torn and was left out";
+    for (view, on_stderr) in [
+        (&[][..], false),
+        (&["--format", "json"], false),
+        (&["--timeline"], true),
+        (&["--method", "*"], true),
+        (&["--tools", "--format", "json"], true),
+        (&["--exchange", "1"], true),
+    ] {
+        let done = sandbox.mcpreel(["inspect", "x"].iter().chain(view)).run().expect(0);
+        let (out, err) = (done.stdout(), done.stderr());
+        assert_eq!(
+            (out.matches(told).count(), err.matches(told).count()),
+            (usize::from(!on_stderr), usize::from(on_stderr)),
+            "{view:?}: {out}{err}"
+        );
+    }
+}
+
+#[test]
 fn empty_recordings_are_cassettes_without_messages() {
     for text in [
         r#"{"type":"header","cassetteVersion":1}"#,

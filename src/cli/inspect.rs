@@ -103,12 +103,19 @@ impl Inspect {
     pub fn run(&self, out: &mut dyn Write, notes: &mut dyn Write) -> Result<u8> {
         self.check()?;
         let cassette = files::read(&self.cassette)?;
-        for warning in &cassette.warnings {
+        // The summary has them itself.
+        for warning in cassette.warnings.iter().filter(|_| !self.is_summary()) {
             // A note that cannot be printed must not stop the view.
             let _ = writeln!(notes, "mcpreel: note: {}", shown::line(warning));
         }
         let reel = Reel::new(cassette);
         Output::Standard.put(&self.view(&reel)?, out)
+    }
+
+    /// Whether no view was asked for.
+    fn is_summary(&self) -> bool {
+        let view = self.timeline || self.tools || self.exchange.is_some() || self.faults.is_some();
+        !view && self.method.is_none() && self.grep.is_none()
     }
 
     fn check(&self) -> Result<()> {
