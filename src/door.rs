@@ -306,8 +306,14 @@ pub fn begin(question: &Question<'_>) -> Result<Begun> {
         return replay(question, &recording, Vec::new()).map(|_| Begun::Replay);
     }
     let wait = question.claim_wait.unwrap_or(BEGIN_WAIT);
-    recording
-        .claim(question.owner, question.mode == Mode::Once, wait)
+    let keep = question.mode == Mode::Once;
+    // What no recorder may replace is told now. One that keeps what is there looks at it anyway.
+    let looked = match find(question.cassette)? {
+        CassetteOnDisk::Document(cassette) if !keep => question.documents.only_probes(&cassette).map(|_| ()),
+        _ => Ok(()),
+    };
+    looked
+        .and_then(|()| recording.claim(question.owner, keep, wait))
         .map_err(|error| as_named(question, &recording, error))
 }
 

@@ -41,7 +41,7 @@ fn a_file_that_is_no_cassette_ends_things_before_the_server_starts_and_stays_as_
         let sandbox = Sandbox::new();
         let server = sandbox.script("server", "touch started; exec cat");
         let file = sandbox.file(name, &content);
-        let commands: [&[&str]; 7] = [
+        let commands: [&[&str]; 11] = [
             &["record", "--cassette", name, "--", &server],
             &["record", "--force", "--cassette", name, "--", &server],
             &["use", "-q", "--mode", "all", "--cassette", name, "--", &server],
@@ -49,6 +49,10 @@ fn a_file_that_is_no_cassette_ends_things_before_the_server_starts_and_stays_as_
             &["use", "-q", "--mode", "none", "--cassette", name, "--", &server],
             &["serve", name],
             &["recover", name],
+            &["begin", name, "--session", "s", "--mode", "none"],
+            &["begin", name, "--session", "s", "--mode", "once"],
+            &["begin", name, "--session", "s", "--mode", "all"],
+            &["begin", name, "--session", "s", "--mode", "new_episodes"],
         ];
         for command in commands {
             let done = sandbox.mcpreel(command).lines(&["{\"a\":1}"]).run().expect(2);

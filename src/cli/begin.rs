@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::options::seconds;
+use super::options::{load, seconds};
 use super::print;
 use super::record::{check_name, check_session};
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
-use crate::cassette::segments::Begun;
+use crate::cassette::segments::{Begun, find};
 use crate::cassette::state::State;
-use crate::door::{self, Question};
+use crate::door::{self, Mode, Question};
 use crate::error::Result;
 use crate::exit;
 
@@ -24,7 +24,7 @@ use crate::exit;
     name = "begin",
     example = "{command_name} session.cassette.json --session test-7@$$",
     note = "Prints record or replay, and the mode. What it prints record for has the cassette for itself until `mcpreel end`, or until process PID of a session ID@PID is gone.",
-    error_code(2, "no cassette in mode none"),
+    error_code(2, "no cassette in mode none, or what is there is none"),
     error_code(6, "another recording owns the cassette")
 )]
 pub struct Begin {
@@ -53,10 +53,11 @@ pub fn run(begin: &Begin, configured: Option<(&str, &Path)>) -> Result<u8> {
     check_name("<file>", &begin.cassette)?;
     check_session(Some(&begin.session))?;
     let chosen = door::choose_mode(begin.mode.as_deref(), configured)?;
+    let path = Path::new(&begin.cassette);
     let state = State::of_user();
     let begun = door::begin(&Question {
         mode: chosen.mode,
-        cassette: Path::new(&begin.cassette),
+        cassette: path,
         server: "",
         owner: &Owner::session(&begin.session),
         force: false,
@@ -64,6 +65,10 @@ pub fn run(begin: &Begin, configured: Option<(&str, &Path)>) -> Result<u8> {
         state: &state,
         documents: &Files,
     })?;
+    if chosen.mode == Mode::None {
+        // What cannot be read cannot be replayed.
+        load(path, &find(path)?)?;
+    }
     let does = match begun {
         Begun::Record => "record",
         Begun::Replay => "replay",
