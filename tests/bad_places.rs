@@ -83,6 +83,11 @@ fn a_folder_in_the_place_of_a_cassette_is_named() {
         );
         assert_eq!(sandbox.of_cassette("c.json"), ["c.json"]);
     }
+    for mode in ["none", "once", "all", "new_episodes"] {
+        let done = sandbox.mcpreel(["begin", "c.json", "--session", "s", "--mode", mode]).run().expect(2);
+        assert_eq!(done.stderr(), "mcpreel: c.json: is a folder; expected a cassette file\n", "{mode}");
+        assert_eq!(done.stdout(), "", "{mode}");
+    }
 }
 
 #[test]
@@ -109,6 +114,26 @@ fn what_is_to_be_recovered_and_is_no_recording_is_told_as_what_it_is() {
     sandbox.file("whole", WHOLE);
     let said = sandbox.mcpreel(["recover", "whole"]).run().expect(1).stderr();
     assert_eq!(said, "mcpreel: whole: is complete; there is nothing to recover\n");
+}
+
+#[test]
+fn a_name_that_is_empty_is_told_as_such() {
+    let sandbox = Sandbox::new();
+    sandbox.file("whole", WHOLE);
+    for (arguments, expected) in [
+        (&["serve", ""][..], "<file> must not be empty; see mcpreel serve --help"),
+        (&["recover", ""], "<file> must not be empty; see mcpreel recover --help"),
+        (&["inspect", ""], "<cassette> must not be empty; see mcpreel inspect --help"),
+        (&["report", ""], "<file> must not be empty; see mcpreel report --help"),
+        (&["convert", "", "-o", "x"], "<in> must not be empty; see mcpreel convert --help"),
+        (&["merge", "whole", "", "-o", "x"], "<cassettes> must not be empty; see mcpreel merge --help"),
+        (&["convert", "whole", "-o", ""], "-o needs the name of a file; see mcpreel convert --help"),
+        (&["serve", "whole", "--report="], "--report needs the name of a file; see mcpreel serve --help"),
+        (&["serve", "whole", "--faults", ""], "--faults needs the name of a file; see mcpreel serve --help"),
+    ] {
+        let said = sandbox.mcpreel(arguments).run().expect(2).stderr();
+        assert_eq!(said, format!("mcpreel: {expected}\n"), "{arguments:?}");
+    }
 }
 
 #[test]
@@ -302,8 +327,8 @@ fn a_cassette_needs_a_name_that_a_file_can_have() {
     let sandbox = Sandbox::new();
     for command in ["record", "use"] {
         for (name, why) in [
-            ("", "--cassette needs the name of a file"),
-            ("-", "--cassette takes a file: a recording goes into no pipe"),
+            ("", format!("--cassette needs the name of a file; see mcpreel {command} --help")),
+            ("-", "--cassette takes a file: a recording goes into no pipe".to_owned()),
         ] {
             let run =
                 sandbox.mcpreel([command, "--cassette", name, "--", "cat"]).lines(&["{}"]).run().expect(2);
@@ -315,8 +340,8 @@ fn a_cassette_needs_a_name_that_a_file_can_have() {
     }
     for command in ["begin", "end"] {
         for (name, why) in [
-            ("", "<file> needs the name of a file"),
-            ("-", "<file> takes a file: a recording goes into no pipe"),
+            ("", format!("<file> must not be empty; see mcpreel {command} --help")),
+            ("-", "<file> takes a file: a recording goes into no pipe".to_owned()),
         ] {
             let run = sandbox.mcpreel([command, name, "--session", "s"]).run().expect(2);
             assert_eq!(run.stderr(), format!("mcpreel: {why}\n"), "{command}");

@@ -80,6 +80,17 @@ fn mistakes_are_told_before_anything_starts() {
         ),
         ("[match]\nordering = [\"any\", \"strict\"]\n", "line 2: ordering takes one value"),
         ("[match]\nstrict = \"yes\"\n", "line 2: strict is true or false"),
+        ("[match]\nstrict = []\n", "line 2: strict is true or false"),
+        ("[match]\nstrict = 1\n", "line 2: strict is true or false"),
+        ("[match]\nrepeat = false\n", "line 2: repeat takes a value"),
+        ("[match]\nrepeat = true\n", "line 2: repeat takes a value"),
+        ("[match]\nrepeat = []\n", "line 2: repeat takes a value"),
+        ("[match]\nignore = false\n", "line 2: ignore takes a value"),
+        ("[match]\nignore = [false]\n", "line 2: ignore takes text, a number, or a list of them"),
+        ("[match]\nfaults = \"\"\n", "line 2: faults needs the name of a file"),
+        ("mode = false\n", "line 1: mode takes a value"),
+        ("mode = []\n", "line 1: mode takes a value"),
+        ("mode = [\"none\", \"all\"]\n", "line 1: mode takes one value"),
         ("[match\n", "line 1: "),
         ("[redact]\nredact = [\"/id\"]\n", "mcpreel.toml: line 2: redact /id: this value routes the message"),
     ] {
@@ -94,6 +105,48 @@ fn mistakes_are_told_before_anything_starts() {
     assert_eq!(
         said(&sandbox, &with(&["--config-file", "none.toml", "--no-config"]), 2),
         "mcpreel: --config-file and --no-config exclude each other; see mcpreel use --help\n"
+    );
+}
+
+#[test]
+fn a_switch_that_is_off_and_an_empty_list_are_what_they_say() {
+    let sandbox = Sandbox::new();
+    sandbox.tape_with("", &handshake());
+    sandbox.file("mcpreel.toml", "mode = [\"none\"]\n[match]\nstrict = false\nignore = []\n");
+    assert!(said(&sandbox, &["use", "--cassette", "../../c.json", "--", "cat"], 3).contains("mode none"));
+}
+
+#[test]
+fn a_table_for_us_in_pyproject_is_found_however_it_is_spelled() {
+    let sandbox = Sandbox::new();
+    sandbox.tape_with("", &handshake());
+    let file = sandbox.path.join("pyproject.toml");
+    let near = ["use", "--cassette", "../../c.json", "--", "cat"];
+    for text in [
+        "[tool.mcpreel]\nmode = \"none\"\n",
+        "[tool]\nmcpreel.mode = \"none\"\n",
+        "[ tool . \"mcpreel\" ]\nmode = \"none\"\n",
+        "tool = { mcpreel = { mode = \"none\" } }\n",
+    ] {
+        sandbox.file("pyproject.toml", text);
+        assert!(said(&sandbox, &near, 3).contains("mode none (pyproject.toml)"), "{text}");
+    }
+    sandbox.file("pyproject.toml", "[tool]\nmcpreel = \"none\"\n");
+    assert_eq!(
+        said(&sandbox, &near, 2),
+        format!("mcpreel: {}: line 2: tool.mcpreel is a table of options\n", file.display())
+    );
+    // One that only speaks of it, whole or not, is passed over, and does not hide the next one; named, it is an error.
+    sandbox.file("mcpreel.toml", "mode = \"none\"\n");
+    for text in ["# tool.mcpreel comes later\n", "dependencies = [\"mcpreel\"\n"] {
+        sandbox.file("a/pyproject.toml", text);
+        assert!(said(&sandbox, &near, 3).contains("mode none (mcpreel.toml)"), "{text}");
+    }
+    sandbox.file("a/pyproject.toml", "");
+    let named = [&near[..1], &["--config-file", "../pyproject.toml"], &near[1..]].concat();
+    assert_eq!(
+        said(&sandbox, &named, 2),
+        "mcpreel: ../pyproject.toml: has no table tool.mcpreel, so no configuration\n"
     );
 }
 

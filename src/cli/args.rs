@@ -11,7 +11,7 @@ use std::path::Path;
 
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FlagInfo, FlagInfoKind, FromArgs, Optionality};
 
-use super::settings::Settings;
+use super::settings::{Kind, Settings};
 use crate::exit;
 
 mod pages;
@@ -303,6 +303,10 @@ impl<'a> Walk<'a> {
             let hint = if self.wraps() { " (a command to run goes behind --)" } else { "" };
             return self.usage(format!("{} takes no argument {text:?}{hint}", self.called()));
         }
+        if text.is_empty() {
+            let name = own.get(self.positionals.len()).or(own.last()).map_or("", |own| own.name);
+            return self.usage(format!("<{name}> must not be empty"));
+        }
         self.positionals.push(text);
         Ok(())
     }
@@ -371,6 +375,9 @@ impl<'a> Walk<'a> {
             Some(value) => value,
             None => self.next_value(name)?,
         };
+        if value.is_empty() && is_file(flag) {
+            return self.usage(format!("{name} needs the name of a file"));
+        }
         if bare(flag) == CONFIG {
             self.config = Some(value.clone());
         }
@@ -471,17 +478,13 @@ impl<'a> Walk<'a> {
             };
             let switch = matches!(flag.kind, FlagInfoKind::Switch);
             let many = matches!(flag.optionality, Optionality::Repeating | Optionality::Greedy);
-            match (switch, setting.values.len()) {
-                (true, 0) | (false, 1) => {}
-                (true, _) => return Err(wrong("is true or false")),
-                (false, 0) => return Err(wrong("takes a value")),
-                (false, _) if many => {}
-                (false, _) => return Err(wrong("takes one value")),
+            if let Some(what) = setting.fault(switch, many) {
+                return Err(wrong(what));
             }
             if many || !self.given.contains(&flag.long) {
                 let name = format!("--{}", bare(flag));
                 if switch {
-                    added.push(name);
+                    added.extend((setting.kind == Kind::Switch(true)).then_some(name));
                 } else {
                     added.extend(setting.values.iter().flat_map(|value| [name.clone(), value.clone()]));
                     used.extend(setting.used(self.given.contains(&flag.long)));
@@ -506,6 +509,11 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether the value of an option is the name of a file, or of a folder for files.
+fn is_file(flag: &FlagInfo<'static>) -> bool {
+    matches!(flag.kind, FlagInfoKind::Option { arg_name: "file" | "folder" | "out" })
 }
 
 fn bare(flag: &FlagInfo<'static>) -> &'static str {

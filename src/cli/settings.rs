@@ -101,8 +101,10 @@ pub struct Used {
 pub struct Setting {
     /// Its name on the command line, without dashes.
     pub option: String,
-    /// Its values; none for a switch that is on.
+    /// Its values; none where it is a switch or an empty list.
     pub values: Vec<String>,
+    /// What it is besides.
+    pub kind: Kind,
     /// The line of each value.
     pub lines: Vec<usize>,
     /// The commands that it is for.
@@ -111,7 +113,32 @@ pub struct Setting {
     pub line: usize,
 }
 
+/// What stands behind a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text, or a number.
+    Text,
+    /// A list of them.
+    List,
+    /// A switch that is on or off.
+    Switch(bool),
+}
+
 impl Setting {
+    /// What is wrong with it for an option that is a switch, or takes many values or one.
+    #[must_use]
+    pub fn fault(&self, switch: bool, many: bool) -> Option<&'static str> {
+        match (self.kind, self.values.len()) {
+            (Kind::Switch(_), _) if switch => None,
+            _ if switch => Some("is true or false"),
+            (Kind::Switch(_), _) => Some("takes a value"),
+            (_, 1) => None,
+            _ if many => None,
+            (_, 0) => Some("takes a value"),
+            _ => Some("takes one value"),
+        }
+    }
+
     /// Its values, each with its place; `typed`: there are others.
     pub fn used(&self, typed: bool) -> impl Iterator<Item = Used> + '_ {
         let used = move |(value, line): (&String, &usize)| Used {
@@ -134,8 +161,11 @@ impl Settings {
     pub fn find(option: Option<&str>, folder: &Path) -> Result<Self> {
         if let Some(path) = option.map(Path::new) {
             let text = read_named(path)?;
-            let is_pyproject = path.file_name().is_some_and(|name| name == PYPROJECT);
-            return Self::parse(path, &text, is_pyproject);
+            if path.file_name().is_none_or(|name| name != PYPROJECT) {
+                return Self::parse(path, &text);
+            }
+            let what = "has no table tool.mcpreel, so no configuration";
+            return Self::parse_pyproject(path, &text)?.ok_or_else(|| Error::input(path, "", what));
         }
         for folder in folder.ancestors() {
             let path = folder.join(FILE);
@@ -148,16 +178,17 @@ impl Settings {
                     ));
                 } else {
                     let text = read(&path).map_err(|what| Error::input(&path, "", what))?;
-                    return Self::parse(&path, &text, false);
+                    return Self::parse(&path, &text);
                 }
             }
             // This one is another tool's, which may make of it what it wants.
             let path = folder.join(PYPROJECT);
             if let Ok(text) = read(&path)
-                && text.contains("tool.mcpreel")
+                && text.contains("mcpreel")
                 && !is_of_a_stranger(&path, folder)
+                && let Some(found) = Self::parse_pyproject(&path, &text)?
             {
-                return Self::parse(&path, &text, true);
+                return Ok(found);
             }
         }
         Ok(Self::default())
@@ -173,6 +204,9 @@ impl Settings {
             return Ok(None);
         };
         let file = self.path.as_deref().unwrap_or(Path::new(""));
+        if let Some(what) = setting.fault(false, false) {
+            return Err(Error::input(file, format!("line {}", setting.line), format!("mode {what}")));
+        }
         let mode = setting.values.first().map_or("", |mode| mode.trim());
         if Mode::EVERY.iter().any(|known| known.name() == mode) {
             return Ok(Some((mode, file)));
@@ -229,29 +263,38 @@ impl Settings {
         Error::input(file, format!("line {}", used.line), format!("{}{what}", key(&used.option)))
     }
 
-    fn parse(path: &Path, text: &str, is_pyproject: bool) -> Result<Self> {
-        let reader = Reader { path, text, folder: path.parent().unwrap_or(Path::new("")) };
-        let root = DeTable::parse(text).map_err(|error| {
-            let what = error.message().replace('\n', " ");
-            Error::input(path, reader.line(&error.span().unwrap_or_default()), what)
-        })?;
-        let mut list = Vec::new();
-        let mut root = root.get_ref();
-        if is_pyproject {
-            let tool = root.get("tool").and_then(|tool| tool.get_ref().as_table());
-            match tool.and_then(|tool| tool.get("mcpreel")?.get_ref().as_table()) {
-                Some(table) => root = table,
-                None => return Ok(Self::default()),
-            }
+    fn parse(path: &Path, text: &str) -> Result<Self> {
+        let reader = Reader::of(path, text);
+        Self::of_table(&reader, reader.root()?.get_ref())
+    }
+
+    /// What the table `tool.mcpreel` says, where there is one.
+    fn parse_pyproject(path: &Path, text: &str) -> Result<Option<Self>> {
+        let reader = Reader::of(path, text);
+        let root = match reader.root() {
+            Ok(root) => root,
+            // Other tools complain about their own tables.
+            Err(_) if !text.contains("tool.mcpreel") => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let tool = root.get_ref().get("tool").and_then(|tool| tool.get_ref().as_table());
+        let Some(ours) = tool.and_then(|tool| tool.get("mcpreel")) else { return Ok(None) };
+        match ours.get_ref().as_table() {
+            Some(table) => Self::of_table(&reader, table).map(Some),
+            None => Err(Error::input(path, reader.line(&ours.span()), "tool.mcpreel is a table of options")),
         }
-        for (key, value) in root {
+    }
+
+    fn of_table(reader: &Reader<'_>, table: &DeTable<'_>) -> Result<Self> {
+        let mut list = Vec::new();
+        for (key, value) in table {
             match TABLES.iter().find(|table| !table.name.is_empty() && table.name == &**key.get_ref()) {
                 Some(table) => reader.table(table.name, value, &mut list)?,
                 None => reader.entry("", key, value, &mut list)?,
             }
         }
         list.sort_by_key(|setting| setting.line);
-        Ok(Self { path: Some(path.to_owned()), list, used: Vec::new() })
+        Ok(Self { path: Some(reader.path.to_owned()), list, used: Vec::new() })
     }
 }
 
@@ -324,7 +367,18 @@ struct Reader<'a> {
     folder: &'a Path,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn of(path: &'a Path, text: &'a str) -> Self {
+        Self { path, text, folder: path.parent().unwrap_or(Path::new("")) }
+    }
+
+    fn root(&self) -> Result<Spanned<DeTable<'a>>> {
+        DeTable::parse(self.text).map_err(|error| {
+            let what = error.message().replace('\n', " ");
+            Error::input(self.path, self.line(&error.span().unwrap_or_default()), what)
+        })
+    }
+
     fn number(&self, span: &Range<usize>) -> usize {
         self.text.get(..span.start).unwrap_or(self.text).matches('\n').count() + 1
     }
@@ -360,9 +414,13 @@ impl Reader<'_> {
             };
             return Err(wrong(format!("unknown key {:?}{of}; known are {known}{also}", key.get_ref())));
         };
+        let kind = match value.get_ref() {
+            DeValue::Boolean(on) => Kind::Switch(*on),
+            DeValue::Array(_) => Kind::List,
+            _ => Kind::Text,
+        };
         let values = match value.get_ref() {
-            DeValue::Boolean(false) => return Ok(()),
-            DeValue::Boolean(true) => Vec::new(),
+            DeValue::Boolean(_) => Vec::new(),
             DeValue::Array(values) => {
                 values.iter().map(|value| self.text_of(&name, value)).collect::<Result<Vec<_>>>()?
             }
@@ -372,12 +430,15 @@ impl Reader<'_> {
             DeValue::Array(values) => values.iter().map(|value| self.number(&value.span())).collect(),
             _ => vec![self.number(&value.span()); values.len()],
         };
-        // An empty list is nothing, not a switch.
-        if values.is_empty() && value.get_ref().is_array() {
-            return Ok(());
-        }
         let line = self.number(&key.span());
-        list.push(Setting { option: name.replace('_', "-"), values, lines, commands: row.commands, line });
+        list.push(Setting {
+            option: name.replace('_', "-"),
+            values,
+            kind,
+            lines,
+            commands: row.commands,
+            line,
+        });
         Ok(())
     }
 
@@ -392,6 +453,10 @@ impl Reader<'_> {
             }
         };
         let is_file = FILES.contains(&name);
+        if is_file && text.is_empty() {
+            let what = format!("{name} needs the name of a file");
+            return Err(Error::input(self.path, self.line(&value.span()), what));
+        }
         Ok(if is_file { self.folder.join(text).to_string_lossy().into_owned() } else { text })
     }
 }
@@ -401,7 +466,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Vec<(String, Vec<String>)>> {
-        let settings = Settings::parse(Path::new("/p/mcpreel.toml"), text, false)?;
+        let settings = Settings::parse(Path::new("/p/mcpreel.toml"), text)?;
         Ok(settings.list.into_iter().map(|setting| (setting.option, setting.values)).collect())
     }
 
@@ -428,8 +493,10 @@ mod tests {
             ("claim-wait", &["1.5"]),
             ("ignore", &["/a", "/b"]),
             ("strict", &[]),
+            ("require-all-used", &[]),
             ("max-body", &["1000"]),
             ("report", &["/p/r.jsonl"]),
+            ("allow-host", &[]),
             ("redact", &["*x*"]),
         ];
         let expected: Vec<(String, Vec<String>)> = expected
@@ -458,6 +525,7 @@ mod tests {
                 "/p/mcpreel.toml: line 4: ignore takes text, a number, or a list",
             ),
             ("mode = 1979-05-27", "/p/mcpreel.toml: line 1: mode takes text"),
+            ("[serve]\nreport = \"\"", "/p/mcpreel.toml: line 2: report needs the name of a file"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.to_string().starts_with(expected), "{text}: {error}");
