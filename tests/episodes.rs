@@ -560,3 +560,33 @@ fn a_report_counts_what_the_live_server_answered() {
     assert!(report.contains("\"hits\":2,\"repeats\":0,\"live\":2,\"misses\":[]"), "{report}");
     assert!(report.contains("\"exit\":0"), "{report}");
 }
+
+#[test]
+fn around_a_command_what_we_could_not_do_has_a_status_of_its_own() {
+    let sandbox = Sandbox::new();
+    sandbox.tape_with("", &[handshake(), vec![c(echo("1", "one")), s(said("1", "one"))]].concat());
+    let told = |report: &str, why: &str| format!("mcpreel: cannot write the report {report}: {why}\n");
+    let (gone, full) =
+        (told("no/r.jsonl", "no such file or directory"), told("/dev/full", "no space left on device"));
+    let serve = [
+        &["serve", "-q", "c.json", "--new-episodes", "--server", "demo", "--report", "no/r.jsonl", "--"],
+        &DEMO[..],
+    ]
+    .concat();
+    for (run, expected) in [
+        (append(&sandbox, &["-q", "--report", "no/r.jsonl"]), &gone),
+        (sandbox.mcpreel(serve), &gone),
+        (append(&sandbox, &["-q", "--report", "/dev/full"]), &full),
+    ] {
+        let done =
+            run.lines(&session(&["one"]).iter().map(String::as_str).collect::<Vec<_>>()).run().expect(125);
+        assert_eq!(done.stderr(), *expected);
+    }
+    // The report says the same.
+    std::fs::create_dir(sandbox.path.join("reports")).unwrap();
+    sandbox.file("c.json.partial", "in the way");
+    append(&sandbox, &["-q", "--report", "reports"]).run().expect(125);
+    let row = std::fs::read_dir(sandbox.path.join("reports")).unwrap().next().unwrap().unwrap().path();
+    let row = std::fs::read_to_string(row).unwrap();
+    assert!(row.contains("\"exit\":125"), "{row}");
+}

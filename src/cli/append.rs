@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::listen::Http;
 use super::options::{Live, Over, Replay, Voice, load, replay_with, server_name};
-use super::record::Setup;
+use super::record::{Setup, around_a_command};
 use super::redaction::{manifest_of, named_packs, packs_for};
 use super::say;
 use super::upstream::Plan;
@@ -70,8 +70,15 @@ pub fn place(setup: &Setup<'_>, source: &CassetteOnDisk, joined: Joined) -> Resu
     }
 }
 
-/// Replays, and appends what the live server says. The place is left in any case.
+/// Replays, and appends what the live server says. The place is left in any case. In front of a command, what we could
+/// not do has a status of its own, as in any recording of one.
 pub fn run(setup: &Setup<'_>, what: &Replay<'_>, joined: Joined, reached: Reached<'_>) -> Result<u8> {
+    let command = matches!(reached, Reached::Command(_));
+    let ended = begin(setup, what, joined, reached);
+    if command { around_a_command(ended) } else { ended }
+}
+
+fn begin(setup: &Setup<'_>, what: &Replay<'_>, joined: Joined, reached: Reached<'_>) -> Result<u8> {
     joined.notes.iter().for_each(|note| setup.voice.note(note));
     let told = |error: &Error| setup.report_failure(error);
     let place = place(setup, &what.source, joined).inspect_err(told)?;

@@ -64,6 +64,7 @@ impl Hosting<'_> {
     fn setup(&self, server: &str) -> Setup<'_> {
         let mut setup = self.common.setup(server.to_owned(), Owner::session(self.session), self.cassette);
         setup.redaction.secrets.values = self.secrets;
+        setup.wraps = false;
         setup
     }
 

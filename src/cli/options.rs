@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 use super::append;
 use super::carried;
 use super::listen::{self, Http};
+use super::record::status_around_a_command;
 use super::redaction::{Secrets, manifest_of, packs_for, sayable};
 use super::report::file;
 use super::say;
@@ -238,10 +239,11 @@ pub fn replay_with(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Resul
     // Better now than when there is something to tell.
     file::check(path)?;
     let mut row = Report { server: replay.server.clone().unwrap_or_default().0, ..described(replay) };
+    let around = matches!(live, Some(Live::Piped(_)));
     let ended = begin(replay, over, live);
     if let Err(error) = &ended {
         row.ended = format!("{NOT_BEGUN}{error}");
-        row.exit = error.code();
+        row.exit = if around { status_around_a_command(error) } else { error.code() };
         file::append(path, &sayable(&row.json()))?;
     }
     ended

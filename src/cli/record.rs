@@ -171,6 +171,7 @@ pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8
         claim_wait: record.claim_wait,
         voice: Voice { quiet: record.quiet, verbose: record.verbose },
         report: None,
+        wraps: record.url.is_none(),
     };
     let plan = record.typed().plan(command, "record")?;
     let rules = setup.rules()?;
@@ -192,11 +193,19 @@ pub fn run(record: &Record, command: &[OsString], own: &[OsString]) -> Result<u8
 /// Around a command, what we could not do has a status of its own: that of the command may be 1.
 pub fn around_a_command(result: Result<u8>) -> Result<u8> {
     match result {
-        Err(error @ (Error::Io { .. } | Error::Failed(_))) => {
+        Err(error) if status_around_a_command(&error) == exit::WRAPPER_FAILED => {
             say(&error.to_string());
             Ok(exit::WRAPPER_FAILED)
         }
         other => other,
+    }
+}
+
+/// The status of an error around a command.
+pub fn status_around_a_command(error: &Error) -> u8 {
+    match error {
+        Error::Io { .. } | Error::Failed(_) => exit::WRAPPER_FAILED,
+        other => other.code(),
     }
 }
 
@@ -241,6 +250,8 @@ pub struct Setup<'a> {
     pub voice: Voice,
     /// The file in a folder of reports, where `--report` named one.
     pub report: Option<String>,
+    /// It is around a command: what we could not do has a status of its own.
+    pub wraps: bool,
 }
 
 impl Setup<'_> {
@@ -438,6 +449,7 @@ impl Setup<'_> {
     /// often its words.
     pub fn report_failure(&self, error: &Error) {
         let ended = format!("{NOT_BEGUN}{error}");
-        self.report(Report { ended, exit: error.code(), ..Report::default() });
+        let exit = if self.wraps { status_around_a_command(error) } else { error.code() };
+        self.report(Report { ended, exit, ..Report::default() });
     }
 }

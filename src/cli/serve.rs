@@ -303,6 +303,7 @@ impl Serve {
             claim_wait: self.claim_wait,
             voice: self.voice(),
             report: folder::own_file(self.report.as_deref())?,
+            wraps: plan.is_none(),
         };
         let decision = match setup.decide(Mode::NewEpisodes) {
             Err(error) if plan.is_none() => return around_a_command(Err(error)),

@@ -195,6 +195,7 @@ impl Use {
             claim_wait: self.claim_wait,
             voice: self.voice(),
             report: None,
+            wraps: self.url.is_none(),
         }
     }
 
@@ -315,11 +316,15 @@ pub fn run(
     let path = Path::new(&command.cassette);
     let report = folder::own_file(command.report.as_deref())?;
     let ready = prepared(command, wrapped, configured, own);
-    let Prepared { chosen, staging, mut setup, plan } = ready.inspect_err(|error| {
-        let server = command.server.clone().unwrap_or_default();
-        let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
-        Setup { report: report.clone(), ..setup }.report_failure(error);
-    })?;
+    let Prepared { chosen, staging, mut setup, plan } = match ready {
+        Ok(ready) => ready,
+        Err(error) => {
+            let server = command.server.clone().unwrap_or_default();
+            let setup = command.setup(server, Owner::find(command.session.as_deref(), own), path);
+            Setup { report, ..setup }.report_failure(&error);
+            return if command.url.is_none() { around_a_command(Err(error)) } else { Err(error) };
+        }
+    };
     setup.report = report;
     let told = |error: &Error| setup.report_failure(error);
     let decision = match setup.decide(chosen.mode).inspect_err(told) {
