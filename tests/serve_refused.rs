@@ -266,6 +266,56 @@ fn what_is_refused_unread_is_a_miss() {
 }
 
 #[test]
+fn what_is_no_http_is_a_miss_unless_its_client_has_left() {
+    let sandbox = Sandbox::new();
+    let said = |why: &str| {
+        format!("mcpreel: a message was refused with status {why}; send it as HTTP/1.1 says, without TLS\n")
+    };
+    let post = "POST /mcp HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n";
+    for (message, status, why) in [
+        (
+            format!("{post}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            400,
+            "Transfer-Encoding and Content-Length exclude each other",
+        ),
+        (
+            format!("{post}Content-Length: 2\r\nContent-Length: 3\r\n\r\n"),
+            400,
+            "a request has one Content-Length",
+        ),
+        (format!("{post}Transfer-Encoding: chunked\r\n\r\nxyz\r\n"), 400, "bad chunk size"),
+        (
+            format!("{post}Transfer-Encoding: gzip\r\n\r\n"),
+            501,
+            "only the chunked transfer coding is understood",
+        ),
+        (format!("{post}Expect: more\r\n\r\n"), 417, "only 100-continue can be expected here"),
+        ("POST /mcp HTTP/1.1\r\n\r\n".to_owned(), 400, "a request has one Host header"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), 505, "only HTTP/1.0 and HTTP/1.1 are spoken here"),
+        ("\u{16}\u{3}\u{1}".to_owned(), 400, "this is no HTTP request"),
+    ] {
+        let server = sandbox.play_recorded_http(&legacy(), &["--report", "report"]);
+        let mut wire = Wire::to(server.host.parse().unwrap());
+        wire.write(message.replace("HOST", &server.host));
+        assert_eq!(wire.answer().status, status, "{message}");
+        let ended = server.end(3);
+        assert_eq!(ended.stderr.matches(&said(&format!("{status}: {why}"))).count(), 1, "{}", ended.stderr);
+        let report: serde_json::Value = serde_json::from_str(sandbox.read("report").trim()).unwrap();
+        assert_eq!(report["misses"][0]["method"], "(not read)");
+        assert_eq!(report["misses"].as_array().unwrap().len(), 1);
+        std::fs::remove_file(sandbox.path.join("report")).unwrap();
+    }
+    // Who looks whether somebody listens, or breaks off, waits for nothing.
+    let server = sandbox.play_recorded_http(&legacy(), &[]);
+    drop(Wire::to(server.host.parse().unwrap()));
+    let mut wire = Wire::to(server.host.parse().unwrap());
+    wire.write(format!("{post}Content-Length: 20\r\n\r\n{{").replace("HOST", &server.host));
+    wire.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(wire.answer().status, 400);
+    server.end(0);
+}
+
+#[test]
 fn what_is_no_json_is_told() {
     let sandbox = Sandbox::new();
     let server = sandbox.play_recorded_http(&legacy(), &[]);

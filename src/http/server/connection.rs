@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::head::{self, BODY_TOO_LARGE, BODY_TOO_SLOW, Framing, Head, Refusal, Scan, refusal};
+use super::head::{self, BODY_ENDED, BODY_TOO_LARGE, BODY_TOO_SLOW, Framing, Head, Refusal, Scan, refusal};
 use super::request::Request;
 use super::{Limits, Peer, Shared, reply};
 use crate::http::chunked::{ChunkError, Decoder};
@@ -382,7 +382,7 @@ fn copy(into: &mut [u8], from: &[u8]) {
 
 fn body_ended(ended: Ended) -> Refusal {
     match ended {
-        Ended::Closed => refusal(400, "the request body ended early"),
+        Ended::Closed => BODY_ENDED,
         Ended::TimedOut => BODY_TOO_SLOW,
     }
 }

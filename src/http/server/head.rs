@@ -25,10 +25,10 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Refusal {
-    /// Whether the head was taken, and the body was not.
+    /// Whether the client itself broke off, and waits for no answer.
     #[must_use]
-    pub fn is_about_a_body(self) -> bool {
-        self == BODY_TOO_LARGE || self == BODY_TOO_SLOW
+    pub fn client_left(self) -> bool {
+        self == BODY_ENDED || self == BODY_UNREADABLE
     }
 }
 
@@ -39,6 +39,8 @@ pub(super) const fn refusal(status: u16, why: &'static str) -> Refusal {
 const HEAD_TOO_LARGE: Refusal = refusal(431, "the request head is too large");
 const TARGET_TOO_LONG: Refusal = refusal(414, "the request target is too long");
 pub(super) const BODY_TOO_LARGE: Refusal = refusal(413, "the request body is too large");
+pub(super) const BODY_ENDED: Refusal = refusal(400, "the request body ended early");
+pub(super) const BODY_UNREADABLE: Refusal = refusal(400, "the request body could not be read");
 pub(super) const BODY_TOO_SLOW: Refusal = refusal(408, "the request body took too long");
 
 /// How the end of a request body is found.

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::connection::{Answer, Connection};
-use super::head::{Head, Refusal, refusal};
+use super::head::{BODY_UNREADABLE, Head, Refusal};
 use super::reply::{self, Stream};
 use super::watch::{self, Watch};
 use crate::http::Headers;
@@ -105,9 +105,7 @@ impl<'c> Request<'c> {
         let mut body = Vec::new();
         match self.as_reader().read_to_end(&mut body) {
             Ok(_) => Ok(body),
-            Err(error) => {
-                Err(refusal_of(&error).unwrap_or(refusal(400, "the request body could not be read")))
-            }
+            Err(error) => Err(refusal_of(&error).unwrap_or(BODY_UNREADABLE)),
         }
     }
 

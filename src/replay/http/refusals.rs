@@ -37,13 +37,16 @@ pub(super) fn of_rule(refused: &Refused) -> Refusal {
     Refusal { why: refused.why.clone(), hint: AS_IT_SHOULD.to_owned(), code, settled: Settled::Again }
 }
 
-/// What the connection refuses unread, where that may have been a request: why, and the way out.
+/// What the connection refuses unread, where somebody may wait for the answer of a request: why, and the way out.
 pub(super) fn of_connection(refusal: http::Refusal) -> Option<(String, &'static str)> {
     let hint = match refusal.status {
+        _ if refusal.client_left() => return None,
         413 => "serve --max-body takes larger ones",
+        414 => "send it to a shorter target",
         431 => "send fewer or shorter header fields",
-        408 if refusal.is_about_a_body() => "send it faster",
-        // Ends early, or is no HTTP: nobody waits for the answer of a request.
+        408 => "send it faster",
+        400..=499 | 501 | 505 => "send it as HTTP/1.1 says, without TLS",
+        // Not the client's fault, and told otherwise.
         _ => return None,
     };
     Some((format!("a message was refused with status {}: {}", refusal.status, refusal.why), hint))
