@@ -488,6 +488,38 @@ fn a_killed_run_keeps_what_it_appended_and_a_signal_takes_no_time() {
 }
 
 #[test]
+fn options_of_http_count_without_a_cassette_too_and_only_with_a_url() {
+    let sandbox = Sandbox::new();
+    let server = demo(&sandbox);
+    let front = sandbox.listen([
+        "serve",
+        "c.json",
+        "--new-episodes",
+        "--url",
+        &url(&server),
+        "--max-body",
+        "1000",
+        "--sse",
+        "faithful",
+    ]);
+    let client = front.greet("{}");
+    client.post(&echo("1", &"x".repeat(1000))).expect(413);
+    said(&client, "2", "short");
+    let stderr = front.end(0).stderr;
+    for line in [
+        "mcpreel: a message was refused with status 413: the request body is too large\n",
+        "mcpreel: --sse faithful is for what is replayed: now all streams go as they come\n",
+    ] {
+        assert_eq!(stderr.matches(line).count(), 1, "{stderr}");
+    }
+    server.end(0);
+    for (option, value) in [("--max-body", "1000"), ("--sse", "faithful")] {
+        let run = sandbox.mcpreel(["serve", "n.json", "--new-episodes", option, value, "--", "cat"]);
+        assert_eq!(run.run().expect(2).stderr(), format!("mcpreel: {option} goes with --url only\n"));
+    }
+}
+
+#[test]
 fn without_a_cassette_a_url_is_recorded() {
     let sandbox = Sandbox::new();
     let server = demo(&sandbox);

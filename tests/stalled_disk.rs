@@ -168,6 +168,7 @@ fn r008_over_http_too_nothing_waits_for_the_disk() {
         cacert: None,
         allow_host: Vec::new(),
         allow_origin: Vec::new(),
+        max_body: None,
         private: false,
     };
     let proxy = bind(options).unwrap();

@@ -77,6 +77,7 @@ impl Hosting<'_> {
             cacert: self.common.cacert.as_ref().map(PathBuf::from),
             allow_host: Vec::new(),
             allow_origin: Vec::new(),
+            max_body: None,
             private: false,
         }
     }

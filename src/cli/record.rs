@@ -152,6 +152,8 @@ impl Record {
             ready_file: self.ready_file.as_deref(),
             allow_host: &self.allow_host,
             allow_origin: &self.allow_origin,
+            max_body: None,
+            faithful: false,
         }
     }
 }

@@ -291,6 +291,8 @@ impl Serve {
             ready_file: http.ready_file.as_deref(),
             allow_host: &http.allow_host,
             allow_origin: &http.allow_origin,
+            max_body: http.max_body,
+            faithful: http.faithful,
         };
         let plan = typed.plan(wrapped, "serve --new-episodes")?;
         let transport = if plan.is_some() { Transport::Http } else { Transport::Stdio };
@@ -312,6 +314,11 @@ impl Serve {
         match decision {
             Decision::Record(joined) => {
                 setup.voice.note(&format!("recording into {}", path.display()));
+                if http.faithful {
+                    setup
+                        .voice
+                        .note("--sse faithful is for what is replayed: now all streams go as they come");
+                }
                 setup.record_any(*joined, plan, wrapped)
             }
             Decision::Append { joined, source } => {

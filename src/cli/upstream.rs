@@ -36,6 +36,10 @@ pub struct Typed<'a> {
     pub allow_host: &'a [String],
     /// `--allow-origin`
     pub allow_origin: &'a [String],
+    /// `--max-body`
+    pub max_body: Option<u64>,
+    /// `--sse faithful`
+    pub faithful: bool,
 }
 
 /// A server at a URL, and how it is to be recorded.
@@ -76,6 +80,7 @@ impl Typed<'_> {
             cacert: self.cacert.map(PathBuf::from),
             allow_host: self.allow_host.to_vec(),
             allow_origin: self.allow_origin.to_vec(),
+            max_body: self.max_body,
             private: false,
         };
         let ready_file = self.ready_file.map(PathBuf::from);
@@ -93,6 +98,8 @@ impl Typed<'_> {
             ("--ready-file", self.ready_file.is_some()),
             ("--allow-host", !self.allow_host.is_empty()),
             ("--allow-origin", !self.allow_origin.is_empty()),
+            ("--max-body", self.max_body.is_some()),
+            ("--sse", self.faithful),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }

@@ -246,6 +246,8 @@ impl Use {
             ready_file: self.ready_file.as_deref(),
             allow_host: &self.allow_host,
             allow_origin: &self.allow_origin,
+            max_body: None,
+            faithful: false,
         }
     }
 }

@@ -77,6 +77,8 @@ pub struct Options {
     pub allow_host: Vec<String>,
     /// Web pages that may come.
     pub allow_origin: Vec<String>,
+    /// The largest body of a request in bytes, where the server behind is not the only one to have a limit.
+    pub max_body: Option<u64>,
     /// Only this program is to come: the URL for clients has a secret in it in any case.
     pub private: bool,
 }
@@ -185,7 +187,8 @@ impl Shared {
 ///
 /// [`Error::Usage`] for options that cannot be, [`Error::Failed`] when the address is taken.
 pub fn bind(options: Options) -> Result<Proxy> {
-    let Options { address, listen, mut headers, cacert, allow_host, mut allow_origin, private } = options;
+    let Options { address, listen, mut headers, cacert, allow_host, mut allow_origin, max_body, private } =
+        options;
     if let Some(authorization) = address.authorization()
         && headers.get("authorization").is_none()
     {
@@ -197,7 +200,7 @@ pub fn bind(options: Options) -> Result<Proxy> {
         Upstream::new(&address.bare(), &client::Options { cacert, headers, ..client::Options::default() })?;
     let mapping = Mapping::new(address, secret)?;
     tree::raise_nofile();
-    let limits = Limits { body: LARGEST_BODY, ..Limits::default() };
+    let limits = Limits { body: max_body.unwrap_or(LARGEST_BODY), ..Limits::default() };
     let server = Server::bind(listen, limits).map_err(Error::failed(format_args!("listen on {listen}")))?;
     let bound = server.address();
     let mut hosts = allow_host;
@@ -287,6 +290,12 @@ impl Proxy {
             asked_for_authorization: AtomicBool::new(false),
             said: Mutex::default(),
             ending: AtomicBool::new(false),
+        });
+        let refusing = Arc::clone(&shared);
+        server.on_refusal(move |refusal| {
+            if !refusal.client_left() {
+                refusing.note_once(&format!("a message was refused with status {refusal}"));
+            }
         });
         let stopper = server.stopper();
         let (connecting, serving) = (Arc::clone(&shared), Arc::clone(&shared));

@@ -57,7 +57,14 @@ impl Web {
         };
         let listen = ([127, 0, 0, 1], 0).into();
         let (allow_host, allow_origin) = (Vec::new(), Vec::new());
-        let proxy = http::bind(Options { listen, private: true, allow_host, allow_origin, ..options })?;
+        let proxy = http::bind(Options {
+            listen,
+            private: true,
+            allow_host,
+            allow_origin,
+            max_body: None,
+            ..options
+        })?;
         let url = proxy.url();
         let base = url.strip_suffix(&path).unwrap_or(&url).to_owned();
         let upstream = Upstream::new(&base, &client::Options::default())?;
