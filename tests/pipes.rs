@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::support::replay::handshake;
+use crate::support::replay::{answered, handshake};
 use crate::support::{Sandbox, eventually};
 
 fn pipe(sandbox: &Sandbox) -> PathBuf {
@@ -37,6 +37,25 @@ fn a_pipe_that_nobody_reads_is_told_at_once() {
         assert!(done.code() != 0 && said.lines().count() == 1, "{arguments:?}: {said}");
         assert!(said.ends_with("pipe: it is a pipe that nobody reads\n"), "{arguments:?}: {said}");
     }
+}
+
+/// A report that does not fit into a pipe, and a reader that has opened it and takes nothing.
+#[test]
+fn a_reader_that_takes_nothing_does_not_keep_a_replay_from_its_end() {
+    let sandbox = Sandbox::new();
+    let records: Vec<String> =
+        (0..2000).flat_map(|id| answered(&id.to_string(), &format!("{id:-<60}"), "{}", "x")).collect();
+    sandbox.tape_with("", &records);
+    let path = pipe(&sandbox);
+    let reader = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let done = sandbox.mcpreel(WRITERS[0]).run().expect(1);
+    assert_eq!(done.stderr(), "mcpreel: cannot write the report pipe: its reader takes nothing\n");
+    drop(reader);
+    // One that takes it all, however much it is, gets it.
+    let reader = std::thread::spawn(move || std::fs::read_to_string(path).unwrap());
+    sandbox.mcpreel(WRITERS[0]).run().expect(0);
+    let text = reader.join().unwrap();
+    assert!(text.len() > 100_000 && text.ends_with("}\n"), "{}", text.len());
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,6 +14,10 @@ use crate::cli::files;
 use crate::error::{Error, Result, words};
 
 const DOING: &str = "write the report";
+/// What is written at once where a reader may take nothing, in bytes.
+const PART: usize = 4096;
+/// How long such a reader may take nothing. Clients kill a server that takes longer than two seconds to end.
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Says now what would keep the report from being written later.
 pub fn check(path: &Path) -> Result<()> {
@@ -54,7 +60,35 @@ fn is_cassette(path: &Path) -> bool {
 /// spoils no other line.
 pub fn append(path: &Path, line: &str) -> Result<()> {
     let file = open(path).and_then(lock_if_possible).map_err(Error::io(DOING, path))?;
-    add(&file, line).map_err(Error::io(DOING, path))
+    let added = match file.metadata() {
+        Ok(there) if !there.is_file() => hand_over(file, format!("{line}\n").into_bytes()),
+        _ => add(&file, line),
+    };
+    added.map_err(Error::io(DOING, path))
+}
+
+/// Writes to what is no regular file, and may have a reader that takes nothing: the end of a program waits for no such
+/// reader. A thread writes, since nothing ends a write that waits but the end of the program.
+fn hand_over(mut file: File, text: Vec<u8>) -> io::Result<()> {
+    let (tell, told) = channel();
+    let write = move || {
+        for part in text.chunks(PART) {
+            let written = file.write_all(part);
+            let failed = written.is_err();
+            // Nobody listens any more when it took too long.
+            if tell.send(written).is_err() || failed {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("report".to_owned()).spawn(write)?;
+    loop {
+        match told.recv_timeout(PATIENCE) {
+            Ok(written) => written?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => return Err(io::Error::other("its reader takes nothing")),
+        }
+    }
 }
 
 fn open(path: &Path) -> io::Result<File> {
