@@ -412,7 +412,7 @@ pub fn conclude(
     report = Report { session, cassette, require_all_used, ..report };
     warnings.append(&mut report.warnings);
     report.warnings = warnings;
-    let missed = report.misses.len();
+    let missed = report.missed();
     if missed > 0 {
         say(&format!("{missed} request{} without a recorded answer", if missed == 1 { "" } else { "s" }));
     }

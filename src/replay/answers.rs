@@ -206,7 +206,7 @@ impl Player {
         let miss = Miss { method, name, why: why.to_owned(), nearest: None, hint: hint.to_owned() };
         self.out.push(Output::Note(format!("{}: {}", miss.subject(), miss.words())));
         let line = live::error(&play.id, code, &format!("mcpreel: {why}"), Some(&miss.json()));
-        self.report.misses.push(miss);
+        self.count_miss(miss);
         self.answer(play.to(), Part::Made, line);
         self.forget(number, &play);
         self.close_over(play.session);

@@ -14,6 +14,7 @@ mod faults;
 mod head;
 mod hub;
 pub mod ids;
+mod logs;
 mod paths;
 mod refusals;
 mod relay;

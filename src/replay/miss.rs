@@ -4,7 +4,7 @@ use super::choose::Why;
 use super::inputs::Inputs;
 use super::key;
 use super::live;
-use super::nearest::{self, Alike, CANDIDATES, Difference, cut};
+use super::nearest::{self, Alike, CANDIDATE_BYTES, CANDIDATES, Difference, cut};
 use super::player::{Output, Part, Player, Request};
 use super::report::Miss;
 use super::tape::Item;
@@ -65,7 +65,7 @@ impl Player {
         let miss = Miss { method: cut(&request.method), name, why, nearest, hint };
         let line = live::error(request.id, code::MISS, &format!("mcpreel: {}", miss.why), Some(&miss.json()));
         self.out.push(Output::Note(miss.words()));
-        self.report.misses.push(miss);
+        self.count_miss(miss);
         self.answer(request.to(), Part::Made, line);
     }
 
@@ -104,8 +104,15 @@ impl Player {
             .filter_map(|&exchange| self.tape.request(exchange))
             .filter(|item| mcp::era(text, &item.view) == request.era)
             .filter(|item| mcp::target(&request.method, text, &item.view).as_deref() == name);
+        let mut bytes = 0_usize;
         named
             .take(CANDIDATES)
+            .filter(|item| {
+                let with = bytes.saturating_add(item.view.whole.len());
+                let fits = bytes == 0 || with <= CANDIDATE_BYTES;
+                bytes = if fits { with } else { bytes };
+                fits
+            })
             .map(|item| (item.record, self.differences(item, &live)))
             .min_by_key(|(_, differs)| differs.iter().map(|it| it.weight).sum::<usize>())
     }

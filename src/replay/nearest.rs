@@ -6,6 +6,8 @@ use crate::jsonrpc::tree::{Kind, Tree};
 
 /// How many recorded requests are compared.
 pub const CANDIDATES: usize = 200;
+/// How many bytes they have together at most, the first one not counted: others wait meanwhile.
+pub const CANDIDATE_BYTES: usize = 1 << 20;
 /// How much of a value is shown.
 const SHOWN: usize = 200;
 /// How deep differences are looked for; below that, values differ as a whole.

@@ -401,7 +401,7 @@ impl Player {
         };
         self.out.push(Output::Note(format!("{}: {}", miss.subject(), miss.why)));
         let line = live::error(&open.id, code::UNREACHABLE, &format!("mcpreel: {why}"), Some(&miss.json()));
-        self.report.misses.push(miss);
+        self.count_miss(miss);
         self.answer(open.to, Part::Made, line);
     }
 }

@@ -126,7 +126,7 @@ impl Player {
 
     pub(super) fn add_miss(&mut self, miss: Miss) {
         self.out.push(Output::Note(miss.words()));
-        self.report.misses.push(miss);
+        self.count_miss(miss);
     }
 
     /// The client of a connection begins anew.

@@ -7,6 +7,9 @@ use super::player::Player;
 use crate::jsonrpc::string;
 use crate::mcp;
 
+/// So many misses are kept, and so many requests that were answered by rule: a client may ask for ever.
+pub const NAMED: usize = 1000;
+
 /// A request that was not recorded.
 #[derive(Clone, Debug)]
 pub struct Miss {
@@ -92,10 +95,12 @@ pub struct Report {
     pub repeats: usize,
     /// Requests that the live server answered, where there is one.
     pub live: Option<usize>,
-    /// Requests that were not recorded and are answered by rule, by method.
+    /// Requests that were not recorded and are answered by rule, by method; the first [`NAMED`].
     pub unrecorded: Vec<String>,
-    /// Requests that were not recorded.
+    /// Requests that were not recorded, the first [`NAMED`].
     pub misses: Vec<Miss>,
+    /// How many more there were.
+    pub misses_left_out: usize,
     /// Recorded exchanges that nobody asked for: message index, method, name.
     pub unused: Vec<(u32, String, Option<String>)>,
     /// Questions of the server that the client never answered.
@@ -117,6 +122,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// How many requests were not recorded.
+    #[must_use]
+    pub fn missed(&self) -> usize {
+        self.misses.len().saturating_add(self.misses_left_out)
+    }
+
     /// The faults that never fired.
     pub fn unfired(&self) -> impl Iterator<Item = &Row> {
         self.faults.iter().flatten().filter(|row| row.fired == 0)
@@ -147,6 +158,8 @@ impl Report {
             let unfired: Vec<String> = self.unfired().map(|row| row.index.to_string()).collect();
             format!("\"faults\":[{}],\"unfired\":[{}],", rows.join(","), unfired.join(","))
         });
+        let left_out = Some(self.misses_left_out).filter(|count| *count > 0);
+        let left_out = left_out.map(|count| format!("\"misses_left_out\":{count},"));
         let live = self.live.map(|live| format!("\"live\":{live},"));
         let session =
             self.session.as_ref().map(|session| format!("\"session\":{},", string::encode(session)));
@@ -154,7 +167,7 @@ impl Report {
         let failed = self.failed.as_ref().map(|why| format!(",\"failed\":{}", string::encode(why)));
         format!(
             "{{\"mcpreel_report\":1,{}\"cassette\":{},\"recorded_at\":{},\"server\":{},\"transport\":\"{}\",\
-             \"hits\":{},\"repeats\":{},{}\"misses\":[{}],\"unrecorded\":{},\"unused\":[{}],\"pending\":{},{}\"warnings\":{},\
+             \"hits\":{},\"repeats\":{},{}\"misses\":[{}],{}\"unrecorded\":{},\"unused\":[{}],\"pending\":{},{}\"warnings\":{},\
              \"ended\":{},\"require_all_used\":{},\"exit\":{}{}{}}}",
             session.unwrap_or_default(),
             string::encode(&self.cassette),
@@ -165,6 +178,7 @@ impl Report {
             self.repeats,
             live.unwrap_or_default(),
             misses.join(","),
+            left_out.unwrap_or_default(),
             list(&self.unrecorded),
             unused.join(","),
             list(&self.pending),
@@ -180,6 +194,27 @@ impl Report {
 }
 
 impl Player {
+    /// Counts a miss, and names it in the report if those before it leave room for that.
+    pub(super) fn count_miss(&mut self, miss: Miss) {
+        if self.report.misses.len() < NAMED {
+            return self.report.misses.push(miss);
+        }
+        self.report.misses_left_out = self.report.misses_left_out.saturating_add(1);
+        self.warn(format!(
+            "there were more than {NAMED} misses: the report names the first ones, and counts the others"
+        ));
+    }
+
+    /// A request is answered by rule.
+    pub(super) fn count_unrecorded(&mut self, what: String) {
+        if self.report.unrecorded.len() < NAMED {
+            return self.report.unrecorded.push(what);
+        }
+        self.warn(format!(
+            "more than {NAMED} requests were answered by rule: the report names the first ones"
+        ));
+    }
+
     /// The report as it stands; `ended` says how the session ended.
     #[must_use]
     pub fn report(&self, ended: &str) -> Report {

@@ -26,7 +26,7 @@ impl Player {
             }
             return true;
         }
-        self.report.unrecorded.push(key::describe(request.text, &request.view));
+        self.count_unrecorded(key::describe(request.text, &request.view));
         let error = self.unsupported_version(request.id, &asked);
         self.answer(request.to(), Part::Made, error);
         true
@@ -65,7 +65,7 @@ impl Player {
                 not_found("Method not found")
             }
             "subscriptions/listen" => {
-                self.report.unrecorded.push(key::describe(request.text, &request.view));
+                self.count_unrecorded(key::describe(request.text, &request.view));
                 let id = request.id;
                 let meta = format!("\"_meta\":{{\"{}\":{id}}}", mcp::SUBSCRIPTION);
                 let text = format!(
@@ -91,7 +91,7 @@ impl Player {
             }
             _ => return false,
         };
-        self.report.unrecorded.push(key::describe(request.text, &request.view));
+        self.count_unrecorded(key::describe(request.text, &request.view));
         self.answer(request.to(), Part::Made, line);
         true
     }

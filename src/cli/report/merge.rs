@@ -57,6 +57,9 @@ pub struct Session {
     pub repeats: u64,
     /// Requests without a recorded answer.
     pub misses: Vec<Missed>,
+    /// How many more there were, of which only the number is known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub misses_left_out: u64,
     /// Requests that were not recorded and were answered by rule.
     pub unrecorded: Vec<Counted>,
     /// Questions of the server that the client never answered.
@@ -164,8 +167,13 @@ impl Session {
     /// How many requests had no recorded answer.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.misses.iter().map(|miss| miss.times).sum()
+        self.misses.iter().map(|miss| miss.times).sum::<u64>().saturating_add(self.misses_left_out)
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What every process left unused. The requests of one batch look alike, and count as one.
@@ -200,6 +208,7 @@ fn sessions(rows: Vec<Row>) -> Vec<Session> {
             hits: sum(&rows, |row| row.hits),
             repeats: sum(&rows, |row| row.repeats),
             misses: misses(&rows),
+            misses_left_out: sum(&rows, |row| row.misses_left_out),
             unrecorded: counted(rows.iter().flat_map(|row| &row.unrecorded)),
             pending: counted(rows.iter().flat_map(|row| &row.pending)),
             warnings: counted(rows.iter().flat_map(|row| &row.warnings)),

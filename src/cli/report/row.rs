@@ -22,6 +22,9 @@ pub struct Row {
     pub repeats: u64,
     /// Requests without a recorded answer.
     pub misses: Vec<Miss>,
+    /// How many more there were.
+    #[serde(default)]
+    pub misses_left_out: u64,
     /// Requests that were not recorded and were answered by rule.
     pub unrecorded: Vec<String>,
     /// Recorded exchanges that were not asked for.

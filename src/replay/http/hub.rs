@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 use super::behind::{Behind, News};
 use super::checks::{Incoming, Refused};
 use super::ids::Issuer;
+use super::logs::Logs;
 use super::sessions::no_session;
 use super::{Offer, refusals};
 use crate::http::Headers;
@@ -18,6 +19,10 @@ use crate::replay::facts::Kind;
 use crate::replay::key::Key;
 use crate::replay::player::{Framing, Output, Part, Player};
 use crate::replay::refused::Refusal;
+
+/// Said once.
+const FORGOTTEN: &str =
+    "very much was said on streams that clients may come back to: the oldest ones are forgotten";
 
 /// What a connection tells the player.
 pub(super) enum Command {
@@ -139,32 +144,6 @@ impl Live {
     }
 }
 
-/// A stream that clients can come back to.
-#[derive(Default)]
-pub(super) struct Log {
-    pub(super) session: usize,
-    said: Vec<(String, Part)>,
-    /// It ended without an answer.
-    over: bool,
-    /// The connection of the client that came back.
-    follower: Option<Events>,
-}
-
-impl Log {
-    fn say(&mut self, carrier: u64, text: String, part: Part) -> Event {
-        self.said.push((text.clone(), part));
-        let event = Event::Numbered(format!("{carrier}-{}", self.said.len()), text, part);
-        self.follow(event.clone());
-        event
-    }
-
-    fn follow(&self, event: Event) {
-        if let Some(follower) = &self.follower {
-            let _ = follower.send(vec![event]);
-        }
-    }
-}
-
 /// A request that waits for its answer.
 pub(super) struct Waiter {
     pub(super) session: usize,
@@ -181,7 +160,7 @@ pub(super) struct Hub {
     pub(super) lives: HashMap<usize, Live>,
     pub(super) waiters: HashMap<u64, Waiter>,
     /// What was said on streams that clients can come back to.
-    pub(super) logs: HashMap<u64, Log>,
+    pub(super) logs: Logs,
     /// All modern clients: they have no sessions, and share what was recorded.
     pub(super) modern: Option<usize>,
     /// All clients of a server that issued no sessions.
@@ -209,7 +188,7 @@ impl Hub {
             ids: HashMap::new(),
             lives: HashMap::new(),
             waiters: HashMap::new(),
-            logs: HashMap::new(),
+            logs: Logs::default(),
             modern: None,
             anonymous: None,
             counters: Arc::default(),
@@ -327,20 +306,12 @@ impl Hub {
             false => self.anonymous,
         };
         let (carrier, seen) = last.split_once('-').unwrap_or_default();
-        let log = carrier.parse::<u64>().ok().and_then(|carrier| self.logs.get_mut(&carrier));
+        let log = carrier.parse().ok().and_then(|carrier| self.logs.get_mut(carrier));
         let (Some(log), Ok(seen)) = (log.filter(|log| Some(log.session) == session), seen.parse::<usize>())
         else {
             return Err(Refused::new(400, "null", code::INVALID_REQUEST, "Last-Event-ID is not known here"));
         };
-        let rest = log.said.iter().zip(1_usize..).skip(seen);
-        let rest =
-            rest.map(|((text, part), n)| Event::Numbered(format!("{carrier}-{n}"), text.clone(), *part));
-        let mut list: Vec<Event> = std::iter::once(Event::Opened).chain(rest).collect();
-        if log.over {
-            list.push(Event::Over { cut: false });
-        }
-        let _ = events.send(list);
-        log.follower = Some(events.clone());
+        log.resume(carrier, seen, events);
         Ok(())
     }
 
@@ -384,16 +355,13 @@ impl Hub {
                     self.begin(&mut sent, carrier, framing);
                 }
                 Output::Pause { carrier } => {
-                    if self.logs.contains_key(&carrier) {
+                    if self.logs.has(carrier) {
                         self.push(&mut sent, carrier, Event::Over { cut: false });
                         self.waiters.remove(&carrier);
                     }
                 }
                 Output::Over { carrier, cut } => {
-                    if let Some(log) = self.logs.get_mut(&carrier) {
-                        log.over = true;
-                        log.follow(Event::Over { cut });
-                    }
+                    self.logs.end(carrier, cut);
                     self.push(&mut sent, carrier, Event::Over { cut });
                     if let Some(waiter) = self.waiters.remove(&carrier).filter(|waiter| waiter.opens) {
                         let live = self.lives.remove(&waiter.session);
@@ -412,10 +380,7 @@ impl Hub {
                     if part != Part::Inner {
                         self.settle_session(&mut sent, carrier, &text);
                     }
-                    let event = match self.logs.get_mut(&carrier) {
-                        Some(log) => log.say(carrier, text, part),
-                        None => Event::Message(text, part),
-                    };
+                    let event = self.logs.say(carrier, text, part);
                     self.push(&mut sent, carrier, event);
                     if part != Part::Inner {
                         self.waiters.remove(&carrier);
@@ -452,8 +417,9 @@ impl Hub {
         }
         self.push(sent, carrier, Event::Begins(Box::new(framing)));
         let Some(waiter) = self.waiters.get(&carrier).filter(|_| numbered) else { return };
-        let log = Log { session: waiter.session, ..Log::default() };
-        self.logs.insert(carrier, log);
+        if self.logs.begin(carrier, waiter.session) {
+            self.player.warn(FORGOTTEN.to_owned());
+        }
         if let (true, retry) = prime {
             self.push(sent, carrier, Event::Prime(format!("{carrier}-0"), retry));
         }
@@ -485,9 +451,8 @@ impl Hub {
 
     fn tell_all(&self, event: &Event) {
         let streams = self.lives.values().filter_map(|live| live.stream.as_ref().map(|(_, events)| events));
-        let followers = self.logs.values().filter_map(|log| log.follower.as_ref());
         let waiting = self.waiters.values().map(|waiter| &waiter.events);
-        for events in waiting.chain(streams).chain(followers) {
+        for events in waiting.chain(streams).chain(self.logs.followers()) {
             let _ = events.send(vec![event.clone()]);
         }
     }

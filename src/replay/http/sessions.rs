@@ -154,7 +154,7 @@ impl Hub {
 
     /// A session is over: its id is dead, and its stream ends.
     pub(super) fn forget(&mut self, session: usize) {
-        self.logs.retain(|_, log| log.session != session);
+        self.logs.forget_session(session);
         let Some(live) = self.lives.remove(&session) else { return };
         if let Some(id) = live.id {
             self.ids.remove(&id);
