@@ -20,9 +20,50 @@ fn a_live_batch_is_answered_by_one() {
     client.expect(&batch(&live), &batch(&[said("7", "b"), said("\"8\"", "a"), result("9", "{}")]));
     // Nothing in it wants an answer.
     client.send(&batch(&[notification("x", "{}"), notification("y", "{}")]));
-    client.send("[]");
     client.nothing_comes();
     client.close(0);
+}
+
+#[test]
+fn an_array_that_is_no_batch_is_an_invalid_request() {
+    let sandbox = Sandbox::new();
+    let invalid =
+        |why: &str| format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
+    let empty = invalid("a batch must hold messages, and at least one");
+    let element = invalid("this is no message");
+    let records = |version: &str| {
+        let mut records = handshake();
+        records[1] = records[1].replace("2025-11-25", version);
+        records.extend(answered("1", "a", "{}", "a"));
+        records
+    };
+    let mut client = sandbox.play(&records("2025-03-26"), &[]);
+    client.greet("{}");
+    client.expect("[]", &empty);
+    client.expect(" [ ] ", &empty);
+    // Each element that is no message has an answer of its own, as JSON-RPC says.
+    client.expect("[1]", &batch(&[element.clone()]));
+    client.expect(
+        &batch(&["1".to_owned(), call("7", "a", "{}"), "[]".to_owned()]),
+        &batch(&[element.clone(), said("7", "a"), element.clone()]),
+    );
+    let ended = client.close(0);
+    for told in [
+        "the client sent an array with no message in it",
+        "the client sent an array with something in it that is no message",
+    ] {
+        assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
+    }
+    // Revisions without batches have no words for an array: it is noise.
+    let mut client = sandbox.play(&records("2025-06-18"), &[]);
+    client.greet("{}");
+    client.send("[]");
+    client.send("[1]");
+    client.expect(&call("7", "a", "{}"), &said("7", "a"));
+    assert_eq!(
+        client.close(0).stderr,
+        "mcpreel: the client sent a line that is no message; it gets no answer\n"
+    );
 }
 
 #[test]

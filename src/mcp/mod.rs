@@ -12,6 +12,8 @@ use crate::jsonrpc::message::{View, member, member_at};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 
+/// The only revision with batches.
+pub const WITH_BATCHES: &str = "2025-03-26";
 /// `_meta` key of a modern request: the revision it speaks (2026-07-28, "Per-request metadata").
 pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// `_meta` key of a modern request: what the client can do.

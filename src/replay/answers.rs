@@ -259,6 +259,25 @@ impl Player {
             && canonical::id(asked) != canonical::id(named)
     }
 
+    /// What the client learns of its revision.
+    fn agree(&mut self, play: &Play, answer: &Item) {
+        let text = &self.tape.text;
+        let request = play.exchange.and_then(|exchange| self.tape.request(exchange));
+        let Some(result) = answer
+            .view
+            .result
+            .filter(|_| request.is_some_and(|request| request.view.method_name(text) == "initialize"))
+        else {
+            return;
+        };
+        let recorded = member(text, result, "protocolVersion").map(|span| span.of(text));
+        let agreed = play.version.as_deref().or(recorded).map(string::decode);
+        let batches = agreed.as_deref() == Some(mcp::WITH_BATCHES);
+        if let Some(session) = self.sessions.get_mut(play.session) {
+            session.has_batches = batches;
+        }
+    }
+
     pub(super) fn send_answer(&mut self, play: &mut Play, index: u32, now: u64) -> Flow {
         // The rest is about what the client learns from the answer.
         if self.give_error(play) {
@@ -287,6 +306,7 @@ impl Player {
             self.answer(play.to(), Part::Made, error);
             return Flow::Done;
         }
+        self.agree(play, &item);
         self.task_created(play, &item, now);
         let text = &self.tape.text;
         let whole = self.array_of(play, &item).unwrap_or(item.view.whole);

@@ -26,10 +26,17 @@ use super::tasks::Tasks;
 use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::string;
-use crate::mcp::{self, Era};
+use crate::mcp::{self, Era, code};
 
 /// What is said of what is not JSON-RPC.
 const NO_MESSAGE: &str = "the client sent a line that is no message; it gets no answer";
+/// What is said of an array without anything in it, and of an element that is no message. JSON-RPC 2.0, section 6, says
+/// what they get, where the revision has batches.
+const EMPTY_BATCH: &str = "the client sent an array with no message in it; it gets the error Invalid Request";
+const NO_ELEMENT: &str =
+    "the client sent an array with something in it that is no message; that gets the error Invalid Request";
+/// What an empty array gets.
+pub(super) const NEEDS_MESSAGES: &str = "a batch must hold messages, and at least one";
 /// So many warnings are told.
 const WARNINGS: usize = 1000;
 
@@ -212,7 +219,22 @@ impl Player {
     fn receive_batch(&mut self, carrier: u64, session: usize, text: &str, view: &View, now: u64) {
         let elements = elements(text, view.whole).unwrap_or_default();
         let views: Vec<View> = elements.iter().filter_map(|span| View::at(text, span.start).ok()).collect();
-        let waiting = views.iter().filter(|view| view.shape == Shape::Request).count();
+        // Where there are no batches an array is noise, but for the messages in it.
+        let batches = self.sessions.get(session).is_some_and(|session| session.has_batches);
+        if views.is_empty() && !batches {
+            return self.warn(NO_MESSAGE.to_owned());
+        }
+        if views.is_empty() {
+            self.warn(EMPTY_BATCH.to_owned());
+            let line = live::error("null", code::INVALID_REQUEST, NEEDS_MESSAGES, None);
+            return self.answer(To { session, batch: None, carrier }, Part::Made, line);
+        }
+        let answered = |view: &&View| match view.shape {
+            Shape::Request => true,
+            Shape::Notification | Shape::Response => false,
+            Shape::Batch | Shape::Other => batches,
+        };
+        let waiting = views.iter().filter(answered).count();
         self.next_batch += 1;
         let batch = self.next_batch;
         if let Some(live) = self.sessions.get_mut(session).filter(|_| waiting > 0) {
@@ -241,6 +263,13 @@ impl Player {
             }
             Shape::Notification => self.notification(session, text, &view, now),
             Shape::Response => self.reply(session, text, &view, now),
+            Shape::Batch | Shape::Other
+                if batch.is_some() && self.sessions.get(session).is_some_and(|it| it.has_batches) =>
+            {
+                self.warn(NO_ELEMENT.to_owned());
+                let line = live::error("null", code::INVALID_REQUEST, "this is no message", None);
+                self.answer(from, Part::Made, line);
+            }
             Shape::Batch | Shape::Other => self.warn(NO_MESSAGE.to_owned()),
         }
     }
@@ -505,7 +534,7 @@ impl Player {
                 let method = question.view.method_name(&self.tape.text);
                 let warning = format!("{method} was {difference}");
                 if self.options.strict {
-                    return self.fail_play(number, mcp::code::MISS, &warning, WITHOUT_STRICT);
+                    return self.fail_play(number, code::MISS, &warning, WITHOUT_STRICT);
                 }
                 self.warn(warning);
             }

@@ -39,6 +39,8 @@ pub struct Session {
     pub asked: HashMap<String, (u64, u32)>,
     /// The id of our next question.
     pub next_ask: u64,
+    /// It is of 2025-03-26, the only revision with batches.
+    pub has_batches: bool,
     /// Plays of this session by the live request id.
     pub running: HashMap<String, u64>,
     /// Live values seen in the place of redacted ones, by recorded process and placeholder.
@@ -89,6 +91,7 @@ impl Session {
             notifications: HashMap::new(),
             asked: HashMap::new(),
             next_ask: 0,
+            has_batches: false,
             running: HashMap::new(),
             values: HashMap::new(),
             placeholders: HashMap::new(),

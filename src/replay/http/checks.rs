@@ -8,6 +8,7 @@ use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era, code, headers};
 use crate::replay::live;
+use crate::replay::player::NEEDS_MESSAGES;
 
 /// A body that the player takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +99,7 @@ pub fn sort(fields: &Headers, text: &str, offer: &Offer) -> Result<Incoming, Ref
             let shapes: Vec<Shape> =
                 items.iter().filter_map(|span| Some(View::at(text, span.start).ok()?.shape)).collect();
             if shapes.is_empty() || shapes.contains(&Shape::Other) || shapes.contains(&Shape::Batch) {
-                return invalid("null", "a batch must hold messages, and at least one");
+                return invalid("null", NEEDS_MESSAGES);
             }
             Ok(Incoming { asks: shapes.contains(&Shape::Request), batch: true, ..incoming })
         }
