@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::http::{Upstream, answer, chunk, json};
+use crate::support::http::{Upstream, Wire, answer, chunk, json};
 use crate::support::recording::DEMO;
 use crate::support::replay::{INITIALIZED, call, handshake, result, said};
 use crate::support::web::{Endpoint, c, s};
@@ -159,6 +159,45 @@ fn a_session_is_ended_by_name() {
     assert!(ended.stderr.contains("c.json"), "{}", ended.stderr);
     assert!(sandbox.read("c.json").contains("\"origin\": \"live\""));
     assert_eq!(sandbox.of_cassette("c.json"), ["c.json"]);
+}
+
+/// Sessions that were unused for the longest time are forgotten where there are very many.
+#[test]
+fn a_session_that_is_forgotten_here_is_ended_at_the_live_server() {
+    let sandbox = Sandbox::new();
+    greeted(&sandbox);
+    let upstream = Upstream::start(|request, socket| {
+        let message: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let fields = "Content-Type: application/json\r\nMcp-Session-Id: live-1\r\n";
+        let bytes = match message.get("id") {
+            _ if request.method == "DELETE" => answer("204 No Content", "", ""),
+            None => answer("202 Accepted", "", ""),
+            Some(id) => answer("200 OK", fields, &result(&id.to_string(), WELCOME)),
+        };
+        socket.write_all(&bytes).is_ok()
+    });
+    let front = append(&sandbox, &upstream.url("/mcp"), &["-q"]);
+    let client = front.greet("{}");
+    client.post(&call("1", "new", "{}")).expect(200);
+    let body = initialize("{}");
+    let text = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        front.host,
+        body.len()
+    );
+    let mut wire = Wire::to(front.host.parse().unwrap());
+    for _ in 0..10_000 {
+        wire.write(&text);
+        assert_eq!(wire.answer().status, 200);
+    }
+    let deleted = loop {
+        let request = upstream.next();
+        if request.method == "DELETE" {
+            break request;
+        }
+    };
+    assert_eq!(deleted.header("mcp-session-id"), Some("live-1"));
+    front.end(0);
 }
 
 #[test]

@@ -138,9 +138,10 @@ impl Behind {
         let _ = line.jobs.send(Job::Stream { fields });
     }
 
-    /// The client has ended its session.
+    /// The client has ended its session, or it is over here: then nobody else would end it there. Without `fields` those
+    /// of its last request are taken.
     pub(super) fn delete(&mut self, number: usize, fields: Option<&Arc<Headers>>) {
-        let fields = fields.cloned().unwrap_or_default();
+        let fields = fields.cloned();
         if let Some(line) = self.lines.remove(&number) {
             let _ = line.jobs.send(Job::Delete { fields });
         }

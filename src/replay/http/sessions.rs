@@ -152,9 +152,10 @@ impl Hub {
         live.id.is_some()
     }
 
-    /// A session is over: its id is dead, and its stream ends.
+    /// A session is over: its id is dead, its stream ends, and so does what it was at the live server.
     pub(super) fn forget(&mut self, session: usize) {
         self.logs.forget_session(session);
+        self.behind.iter_mut().for_each(|behind| behind.delete(session, None));
         let Some(live) = self.lives.remove(&session) else { return };
         if let Some(id) = live.id {
             self.ids.remove(&id);

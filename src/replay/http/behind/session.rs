@@ -40,7 +40,7 @@ const MIRRORS: [&str; 2] = [headers::METHOD, headers::NAME];
 pub(super) enum Job {
     Post { fields: Arc<Headers>, id: Option<String>, text: String },
     Stream { fields: Arc<Headers> },
-    Delete { fields: Arc<Headers> },
+    Delete { fields: Option<Arc<Headers>> },
 }
 
 /// What is known of a session at the live server.
@@ -55,6 +55,8 @@ pub(super) struct Session {
 
 #[derive(Default)]
 struct Known {
+    /// Those of the last message.
+    fields: Arc<Headers>,
     id: Option<Vec<u8>>,
     version: Option<String>,
     /// The client has a standalone stream, whose fields these are.
@@ -91,6 +93,7 @@ fn work(session: &Arc<Session>, jobs: &Receiver<Job>) {
     for job in jobs {
         match job {
             Job::Post { fields, id, text } => {
+                locked(&session.known).fields = Arc::clone(&fields);
                 let method = method_of(&text);
                 let in_turn = id.is_none()
                     || matches!(
@@ -112,6 +115,7 @@ fn work(session: &Arc<Session>, jobs: &Receiver<Job>) {
             }
             Job::Stream { fields } => session.open_stream(&fields),
             Job::Delete { fields } => {
+                let fields = fields.unwrap_or_else(|| Arc::clone(&locked(&session.known).fields));
                 let fields = session.fields(&fields, None);
                 if locked(&session.known).id.is_some() {
                     let target = session.server.target();
