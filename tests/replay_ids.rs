@@ -2,8 +2,70 @@
 
 use serde_json::Value;
 
-use crate::support::Sandbox;
-use crate::support::replay::{answered, c, call, error, handshake, notification, request, result, s, said};
+use crate::support::http::Wire;
+use crate::support::replay::{
+    answered, c, call, cancelled, error, handshake, notification, request, result, s, said,
+};
+use crate::support::web::{self, Record, Stream};
+use crate::support::{Sandbox, initialize};
+
+/// Clients of a server that issued no sessions: a call that was cancelled, and one that asks.
+fn without_sessions() -> Vec<Record> {
+    let welcome = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"demo","version":"1"}}"#;
+    vec![
+        web::c(1, initialize("{}")),
+        web::s(1, result("0", welcome)).status(200),
+        web::c(2, call("1", "slow", "{}")),
+        web::c(3, cancelled("1")),
+        web::bare(3).http(r#"{"status":202}"#),
+        web::c(4, call("2", "asks", "{}")),
+        web::s(4, request("0", "roots/list", "{}")).sse(),
+        web::c(5, result("0", r#"{"roots":[]}"#)),
+        web::bare(5).http(r#"{"status":202}"#),
+        web::s(4, said("2", "asked")).sse(),
+    ]
+}
+
+#[test]
+fn a_cancellation_without_sessions_takes_no_answer_from_another_client() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.play_recorded_http(&without_sessions(), &["--repeat", "last"]);
+    let client = server.greet(r#"{"roots":{}}"#);
+    // Both clients count from 1, and the one that is cancelled is not the latest.
+    let body = call("1", "slow", "{}");
+    let mut slow = Wire::to(server.host.parse().unwrap());
+    slow.write(format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        server.host,
+        body.len()
+    ));
+    let ask = |stream: &mut Stream| {
+        let question = stream.next().unwrap();
+        serde_json::from_str::<Value>(&question).unwrap()["id"].to_string()
+    };
+    // What is asked next is played behind it.
+    client.post(&request("9", "ping", "{}")).expect(200);
+    let mut asks = client.stream(&call("1", "asks", "{}"));
+    let question = ask(&mut asks);
+    client.post(&cancelled("1")).expect(202);
+    slow.until("HTTP/1.1 200 OK");
+    client.post(&result(&question, r#"{"roots":[]}"#)).expect(202);
+    assert_eq!(asks.next().as_deref(), Some(&*said("1", "asked")));
+    // Neither of these was cancelled when it was recorded.
+    let mut both = [client.stream(&call("1", "asks", "{}")), client.stream(&call("1", "asks", "{}"))];
+    let questions: Vec<String> = both.iter_mut().map(ask).collect();
+    client.post(&cancelled("1")).expect(202);
+    for question in &questions {
+        client.post(&result(question, r#"{"roots":[]}"#)).expect(202);
+    }
+    for stream in &mut both {
+        assert_eq!(stream.next().as_deref(), Some(&*said("1", "asked")));
+    }
+    let told = "mcpreel: a cancellation names an id that several clients have open, none of them as it was recorded: nothing was cancelled\n";
+    let ended = server.end(0);
+    assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
+}
 
 /// The warnings of the last row.
 fn warnings(sandbox: &Sandbox) -> Vec<String> {

@@ -5,7 +5,32 @@ use super::session::{Play, Session};
 use super::tape::Step;
 use crate::mcp::Era;
 
+/// Nothing says whose request is meant: a cancellation comes on another connection than the request that is open on one.
+pub(super) const AMBIGUOUS: &str = "a cancellation names an id that several clients have open, none of them as it was recorded: nothing was cancelled";
+
 impl Player {
+    /// The client of a session cancels its request with this id. Where several are open, clients share the session over
+    /// HTTP, or one has used an id twice: then it is one that was cancelled when it was recorded. Taking the answer from
+    /// another client would be worse than not cancelling, which every server may do.
+    pub(super) fn cancel_by_id(&mut self, session: usize, id: &str, now: u64) {
+        let named = self.plays.iter().filter(|(_, play)| play.session == session && play.id == id);
+        let mut open: Vec<(bool, u64)> =
+            named.map(|(number, play)| (self.is_to_be_cancelled(play), *number)).collect();
+        open.sort_unstable();
+        match open.as_slice() {
+            [] => self.hurry(session, id),
+            [.., (false, _), (false, _)] if self.options.http => self.warn(AMBIGUOUS.to_owned()),
+            [.., (_, latest)] => self.cancel(*latest, now),
+        }
+    }
+
+    fn is_to_be_cancelled(&self, play: &Play) -> bool {
+        let steps = play.exchange.and_then(|exchange| self.tape.exchange(exchange)).map(|it| &it.steps);
+        let ahead =
+            steps.is_some_and(|steps| steps.iter().skip(play.at).any(|step| *step == Step::Cancelled));
+        !play.cancelled && ahead
+    }
+
     /// The client cancels a request: what was recorded after its cancellation follows, or nothing.
     pub(super) fn cancel(&mut self, number: u64, now: u64) {
         if self.cancel_held(number, false, now) {

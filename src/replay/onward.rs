@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::choose::{Why, base_key};
 use super::key;
+use super::leaving::AMBIGUOUS;
 use super::live::{self, Splice};
 use super::nearest::cut;
 use super::player::{Output, Part, Player, Request, To};
@@ -312,6 +313,7 @@ impl Player {
     }
 
     fn cancel_live(&mut self, session: usize, id: &str, text: &str, view: &View) -> bool {
+        let http = self.options.http;
         let Some(line) = self.line(session) else { return false };
         let waits = line.waiting.iter().position(|(open, _)| open.id == id);
         if let Some(at) = waits {
@@ -319,12 +321,15 @@ impl Player {
             self.withdraw(open.to, false);
             return true;
         }
-        let asked = |open: &&mut Open| open.purpose != Purpose::Silent && open.purpose != Purpose::Greeting;
-        let open = line.open.iter_mut().filter(|(_, open)| open.id == id && !open.cancelled);
-        let Some((live, open)) = open.map(|(live, open)| (live.clone(), open)).find(|(_, open)| asked(open))
-        else {
-            return false;
-        };
+        let asked = |open: &Open| open.purpose != Purpose::Silent && open.purpose != Purpose::Greeting;
+        let is_meant = |open: &Open| open.id == id && !open.cancelled && asked(open);
+        let several = line.open.values().filter(|open| is_meant(open)).nth(1).is_some();
+        if several && http {
+            self.warn(AMBIGUOUS.to_owned());
+            return true;
+        }
+        let open = line.open.iter_mut().find(|(_, open)| is_meant(open));
+        let Some((live, open)) = open.map(|(live, open)| (live.clone(), open)) else { return false };
         open.cancelled = true;
         let to = open.to;
         let text = Splice::new(text, *view).request_id(&live).line();

@@ -476,13 +476,7 @@ impl Player {
         }
         if method == "notifications/cancelled" {
             let id = view.params.and_then(|params| member(text, params, "requestId"));
-            let play = id.and_then(|id| self.sessions.get(session)?.running.get(id.of(text)).copied());
-            match (play, id) {
-                (Some(play), _) => self.cancel(play, now),
-                (None, Some(id)) => self.hurry(session, id.of(text)),
-                (None, None) => {}
-            }
-            return;
+            return id.into_iter().for_each(|id| self.cancel_by_id(session, id.of(text), now));
         }
         let Some(live) = self.sessions.get_mut(session) else { return };
         let nth = live.notifications.entry(method.clone()).or_default();
