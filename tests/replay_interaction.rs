@@ -1,7 +1,8 @@
 //! Questions of the server to the client while a call runs, in both eras, and what else happens inside an exchange.
 
 use crate::support::replay::{
-    c, call, call_with_progress, cancelled, handshake, notification, progress, request, result, s, said,
+    answered, c, call, call_with_progress, cancelled, error, handshake, notification, progress, request,
+    result, s, said,
 };
 use crate::support::{Sandbox, modern};
 
@@ -235,6 +236,38 @@ fn r085_each_question_needs_its_own_capability() {
 }
 
 #[test]
+fn the_answer_to_a_question_that_no_request_waits_for_is_compared_too() {
+    let roots = |uri: &str| format!(r#"{{"roots":[{{"uri":"file:///{uri}"}}]}}"#);
+    let mut records = handshake();
+    records.extend([s(request("7", "roots/list", "{}")), c(result("7", &roots("a")))]);
+    records.extend(answered("1", "t", "{}", "x"));
+    let refused = error("0", -32601, "no roots");
+    let (other, same) = (result("0", &roots("b")), result("0", &roots("a")));
+    let otherwise = "mcpreel: roots/list was answered otherwise than recorded";
+    let no_answer = "mcpreel: roots/list was refused, and was answered when recorded";
+    for (options, answer, code, told) in [
+        (&[][..], &refused, 0, Some(no_answer)),
+        (&["--strict"], &refused, 3, Some(no_answer)),
+        (&["--strict"], &other, 0, None),
+        (&["--match-inputs", "exact"], &other, 0, Some(otherwise)),
+        (&["--match-inputs", "exact", "--strict"], &other, 3, Some(otherwise)),
+        (&["--match-inputs", "exact", "--strict"], &same, 0, None),
+    ] {
+        let sandbox = Sandbox::new();
+        let mut client = sandbox.play(&records, &[options, &["--report", "r.jsonl"][..]].concat());
+        client.greet(r#"{"roots":{}}"#);
+        assert_eq!(client.next(), request("0", "roots/list", "{}"));
+        client.send(answer);
+        client.expect(&call("2", "t", "{}"), &said("2", "x"));
+        let stderr = client.close(code).stderr;
+        let lines = [otherwise, no_answer].map(|line| stderr.matches(line).count());
+        assert_eq!(lines, [otherwise, no_answer].map(|line| usize::from(told == Some(line))), "{stderr}");
+        let named = sandbox.read("r.jsonl").contains(r#""misses":[{"method":"roots/list","#);
+        assert_eq!(named, code == 3, "{options:?}");
+    }
+}
+
+#[test]
 fn r086_questions_of_two_runs_of_one_exchange_have_their_own_ids() {
     let sandbox = Sandbox::new();
     let mut client = sandbox.play(&sampled(), &["--repeat", "last"]);
@@ -303,7 +336,7 @@ fn r088_recorded_pings_are_neither_sent_nor_missed_nor_in_the_way() {
         s(request("0", "ping", "{}")),
         c(result("0", "{}")),
     ]);
-    records.extend(crate::support::replay::answered("1", "t", "{}", "x"));
+    records.extend(answered("1", "t", "{}", "x"));
     records.extend([c(request("6", "ping", "{}")), s(result("6", "{}"))]);
     records.push(s(notification("tools/list_changed", "{}")));
     let mut client = sandbox.play(&records, &["--report", "r.jsonl"]);
@@ -320,7 +353,7 @@ fn r088_recorded_pings_are_neither_sent_nor_missed_nor_in_the_way() {
 fn r089_a_cancelled_call_says_no_more() {
     let sandbox = Sandbox::new();
     let mut records = sampled();
-    records.extend(crate::support::replay::answered("2", "other", "{}", "y"));
+    records.extend(answered("2", "other", "{}", "y"));
     let mut client = sandbox.play(&records, &[]);
     client.greet(r#"{"sampling":{}}"#);
     client.send(&call("\"a\"", "t", "{}"));

@@ -11,7 +11,6 @@ use super::choose::{Choice, Why, is_known};
 use super::faults::Faults;
 pub use super::framing::Framing;
 use super::index::{Index, Recorded, Sought};
-use super::inputs::Inputs;
 use super::key::{self, Key, Keys, Rules};
 use super::live;
 use super::nearest::cut;
@@ -499,7 +498,9 @@ impl Player {
             return self
                 .warn(format!("the client answered id {id}, and no question of the server has it open"));
         };
-        let Some(play) = self.plays.get_mut(&number) else { return };
+        let Some(play) = self.plays.get_mut(&number) else {
+            return self.reply_to_nobody(ask, text, view);
+        };
         play.asks.insert(ask, Asked::Answered);
         play.deadline = None;
         let task = play.task;
@@ -507,31 +508,16 @@ impl Player {
         let Some(play) = self.plays.get_mut(&number) else { return };
         let recorded = play.exchange.and_then(|exchange| self.tape.exchange(exchange)).and_then(|exchange| {
             exchange.steps.iter().find_map(|step| match step {
-                Step::Await(question, answer) if *question == ask => self.tape.item(*answer),
+                Step::Await(question, answer) if *question == ask => Some(*answer),
                 _ => None,
             })
         });
-        if let (Some(recorded), Some(question)) = (recorded, self.tape.item(ask)) {
-            let old =
-                Inputs::of_reply(recorded.view.whole.of(&self.tape.text), &self.rules, recorded.redacted);
-            let new = Inputs::of_reply(view.whole.of(text), &self.rules, false);
-            let difference = match (old, new) {
-                (Some(old), Some(new)) => {
-                    let same = new.stand_for(&old, self.options.inputs, &self.rules);
-                    (!same).then_some("answered otherwise than recorded")
-                }
-                (Some(_), None) => Some("refused, and was answered when recorded"),
-                (None, Some(_)) => Some("answered, and was refused when recorded"),
-                (None, None) => None,
-            };
-            if let Some(difference) = difference {
-                let method = question.view.method_name(&self.tape.text);
-                let warning = format!("{method} was {difference}");
-                if self.options.strict {
-                    return self.fail_play(number, code::MISS, &warning, WITHOUT_STRICT);
-                }
-                self.warn(warning);
+        let difference = recorded.and_then(|answer| self.reply_difference(ask, answer, text, view));
+        if let Some(difference) = difference {
+            if self.options.strict {
+                return self.fail_play(number, code::MISS, &difference, WITHOUT_STRICT);
             }
+            self.warn(difference);
         }
         self.advance(number, now);
     }

@@ -122,6 +122,8 @@ pub struct Tape {
     pub conns: Vec<Conn>,
     /// Which exchange a server's question or listen notification belongs to, by item.
     pub owner: HashMap<u32, u32>,
+    /// What the client answered to questions of the server that no request waited for, by item.
+    pub replies: HashMap<u32, u32>,
     /// What is known about times.
     pub timing: Timing,
     /// The revisions that modern requests were answered in.
@@ -152,6 +154,7 @@ impl Tape {
             exchanges: Vec::new(),
             conns: Vec::new(),
             owner: HashMap::new(),
+            replies: HashMap::new(),
             timing: cassette.timing,
             modern_versions: Vec::new(),
             legacy: false,

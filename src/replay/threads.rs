@@ -163,11 +163,10 @@ impl Tape {
                     }
                 }
                 (Side::Client, Shape::Response) => {
-                    let ask = pairs.link(at);
-                    if let Some((ask, exchange)) = ask.and_then(|ask| Some((ask, *self.owner.get(&ask)?)))
-                        && get(&running, exchange) == Some(true)
-                    {
-                        self.push_step(exchange, Step::Await(ask, at));
+                    let Some(ask) = pairs.link(at) else { continue };
+                    match self.owner.get(&ask).filter(|exchange| get(&running, **exchange) == Some(true)) {
+                        Some(exchange) => self.push_step(*exchange, Step::Await(ask, at)),
+                        None => drop(self.replies.insert(ask, at)),
                     }
                 }
                 (Side::Server, Shape::Response) => {

@@ -1,11 +1,14 @@
 //! What the server sent on its own account: who may have it, and on which subscription.
 
+use super::answers::WITHOUT_STRICT;
+use super::inputs::Inputs;
 use super::live::Splice;
 use super::player::{Output, Part, Player};
+use super::report::Miss;
 use super::session::Play;
 use super::tape::Item;
 use crate::cassette::Side;
-use crate::jsonrpc::message::{Shape, member};
+use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era};
 
@@ -86,6 +89,36 @@ impl Player {
                 _ => {}
             }
         }
+    }
+
+    /// The client answers a question that no request waits for.
+    pub(super) fn reply_to_nobody(&mut self, ask: u32, text: &str, view: &View) {
+        let recorded = self.tape.replies.get(&ask).copied();
+        let Some(why) = recorded.and_then(|answer| self.reply_difference(ask, answer, text, view)) else {
+            return;
+        };
+        if !self.options.strict {
+            return self.warn(why);
+        }
+        let question = self.tape.item(ask);
+        let method = question.map(|question| question.view.method_name(&self.tape.text).into_owned());
+        let hint = WITHOUT_STRICT.to_owned();
+        self.add_miss(Miss { method: method.unwrap_or_default(), name: None, why, nearest: None, hint });
+    }
+
+    /// How the client's answer to a question differs from the recorded one, as far as it matters, in words.
+    pub(super) fn reply_difference(&self, ask: u32, answer: u32, text: &str, view: &View) -> Option<String> {
+        let (question, recorded) = self.tape.item(ask).zip(self.tape.item(answer))?;
+        let old = Inputs::of_reply(recorded.view.whole.of(&self.tape.text), &self.rules, recorded.redacted);
+        let new = Inputs::of_reply(view.whole.of(text), &self.rules, false);
+        let difference = match (old, new) {
+            (Some(old), Some(new)) if new.stand_for(&old, self.options.inputs, &self.rules) => return None,
+            (Some(_), Some(_)) => "answered otherwise than recorded",
+            (Some(_), None) => "refused, and was answered when recorded",
+            (None, Some(_)) => "answered, and was refused when recorded",
+            (None, None) => return None,
+        };
+        Some(format!("{} was {difference}", question.view.method_name(&self.tape.text)))
     }
 
     fn is_legacy(&self, session: usize) -> bool {
