@@ -79,6 +79,11 @@ fn only_scalars(text: &str, at: usize) -> Result<bool, SyntaxError> {
 
 /// Appends `text[span]` (valid JSON) without the white space between its tokens.
 pub fn pack(text: &str, span: Span, out: &mut String) {
+    pieces(text, span, |piece| out.push_str(piece.of(text)));
+}
+
+/// Hands over what [`pack`] leaves of a text, in order.
+fn pieces(text: &str, span: Span, mut each: impl FnMut(Span)) {
     let bytes = text.as_bytes();
     let mut at = span.start;
     let mut from = at;
@@ -86,7 +91,7 @@ pub fn pack(text: &str, span: Span, out: &mut String) {
         match bytes.get(at) {
             Some(b'"') => at = string_end(bytes, at).unwrap_or(span.end).min(span.end),
             Some(b' ' | b'\n' | b'\r' | b'\t') => {
-                out.push_str(Span::new(from, at).of(text));
+                each(Span::new(from, at));
                 at = super::scan::skip_space(bytes, at);
                 from = at;
             }
@@ -94,7 +99,35 @@ pub fn pack(text: &str, span: Span, out: &mut String) {
             None => break,
         }
     }
-    out.push_str(Span::new(from.min(span.end), span.end).of(text));
+    each(Span::new(from.min(span.end), span.end));
+}
+
+/// Where places of `text[span]`, in order, are when it is packed, from 0.
+#[must_use]
+pub fn places_packed(text: &str, span: Span, places: &[usize]) -> Vec<usize> {
+    let mut found = Vec::with_capacity(places.len());
+    let mut length = 0;
+    pieces(text, span, |piece| {
+        let inside = places.iter().skip(found.len()).take_while(|place| **place < piece.end);
+        let moved: Vec<usize> = inside.map(|place| length + place.saturating_sub(piece.start)).collect();
+        found.extend(moved);
+        length += piece.len();
+    });
+    found
+}
+
+/// The other way round: where the places of the packed text, in order, are in `text`. Those behind its end are left out.
+#[must_use]
+pub fn places_unpacked(text: &str, span: Span, places: &[usize]) -> Vec<usize> {
+    let mut found = Vec::with_capacity(places.len());
+    let mut length = 0;
+    pieces(text, span, |piece| {
+        let inside = places.iter().skip(found.len()).take_while(|place| **place < length + piece.len());
+        let moved: Vec<usize> = inside.map(|place| piece.start + place - length).collect();
+        found.extend(moved);
+        length += piece.len();
+    });
+    found
 }
 
 /// `text` without the white space between its tokens.
@@ -145,5 +178,16 @@ mod tests {
             assert_eq!(packed(&packed(text)), packed(text));
         }
         assert_eq!(packed("{ \"a b\" : [ 1 , 2 ] }\n"), "{\"a b\":[1,2]}");
+    }
+
+    #[test]
+    fn places_are_found_again() {
+        let text = "x { \"a b\" :\n [ 1 , \"c\" ] }";
+        let whole = Span::new(2, text.len());
+        let places: Vec<usize> = ["a b", " b", "1", "\"c", "c"].map(|part| text.find(part).unwrap()).into();
+        let packed = places_packed(text, whole, &places);
+        assert_eq!(packed, [2, 3, 8, 10, 11]);
+        assert_eq!(places_unpacked(text, whole, &packed), places);
+        assert_eq!(places_unpacked(text, whole, &[0, 99]), [2]);
     }
 }
