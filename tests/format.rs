@@ -266,6 +266,7 @@ fn everything() -> Cassette {
         http: Some("{}".to_owned()),
         end: Some("cut".to_owned()),
         redacted: vec!["r".to_owned()],
+        placeholders: Some("{}".to_owned()),
         live: true,
         extra: Vec::new(),
     };

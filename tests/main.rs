@@ -67,6 +67,7 @@ mod replay_hostile;
 mod replay_ids;
 mod replay_interaction;
 mod replay_listen;
+mod replay_look_alikes;
 mod replay_matching;
 mod replay_negotiation;
 mod replay_redacted;

@@ -94,7 +94,10 @@ fn traffic(cassette: &Cassette) -> Traffic {
         let more = record.more.as_ref().filter(|more| !more.stream_get);
         let end = more.and_then(|more| more.end.as_deref()).map(|end| format!("end {end}").into_bytes());
         let refused = more.and_then(|more| more.http.as_deref()).and_then(refusal);
-        for form in line.into_iter().chain(end).chain(refused) {
+        // Without it a replay takes more for placeholders.
+        let note = more.and_then(|more| more.placeholders.as_deref());
+        let note = note.map(|note| format!("placeholders {note}").into_bytes());
+        for form in line.into_iter().chain(end).chain(refused).chain(note) {
             *traffic.others.entry(place(form)).or_default() += 1;
         }
     }

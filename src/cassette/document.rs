@@ -260,6 +260,9 @@ pub fn fields<'a>(
             let ids: Vec<String> = more.redacted.iter().map(|id| string::encode(id)).collect();
             fields.push(("redacted", Owned(format!("[{}]", ids.join(",")))));
         }
+        if let Some(note) = &more.placeholders {
+            fields.push(("placeholders", Borrowed(note)));
+        }
         for (name, value) in &more.extra {
             fields.push((name, Borrowed(value)));
         }

@@ -114,6 +114,8 @@ pub struct More {
     pub bom: bool,
     /// Ids of the redaction rules that changed this message.
     pub redacted: Vec<String>,
+    /// Which of the texts that look like placeholders are some, as JSON text, where the message has such text of its own.
+    pub placeholders: Option<String>,
     /// Appended from the live server by a later run.
     pub live: bool,
     /// Fields this version does not know: name and value as JSON text.
@@ -239,6 +241,7 @@ impl Record {
                 self.more().redacted =
                     ids.iter().map(|id| string::decode(id.of(text)).into_owned()).collect();
             }
+            "placeholders" => self.more().placeholders = Some(pretty::packed(literal)),
             _ => {
                 let field = (name.to_owned(), pretty::packed(literal));
                 self.more().extra.push(field);

@@ -16,7 +16,7 @@ use super::record::{Body, Names, Record, Side};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::Tree;
-use crate::redact::{self, KNOWN, Redacted, Redactor, Rules};
+use crate::redact::{self, KNOWN, Redacted, Redactor, Rules, Steps, Written, noted};
 
 /// How messages say that they were redacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,12 +160,15 @@ fn scrub_record(
     let mut copy = record.clone();
     let mut fired: Vec<String> = Vec::new();
     let mut changed = false;
+    let places = places(record, &cassette.text);
     if let Some(more) = &mut copy.more {
         if let Some(redacted) = more.http.as_ref().and_then(|http| redactor.redact_facts(http, side)) {
             more.http = Some(redacted.text);
             fired.extend(redacted.rules);
         }
-        for (_, value) in &mut more.extra {
+        // What is about another message may say anything.
+        let stale = more.placeholders.as_mut().filter(|_| places.is_none());
+        for value in more.extra.iter_mut().map(|(_, value)| value).chain(stale) {
             let scrubbed = redactor.scrub(value);
             changed |= scrubbed != *value;
             *value = scrubbed;
@@ -183,7 +186,7 @@ fn scrub_record(
         }
         Body::Base64(span) => STANDARD.decode(&*string::decode(span.of(text))).ok().and_then(|bytes| {
             let (bytes, rules) = redactor.redact_bytes(&bytes, side)?;
-            let redacted = Redacted { text: STANDARD.encode(bytes), rules };
+            let redacted = Redacted { text: STANDARD.encode(bytes), rules, steps: Steps::default() };
             Some((redacted, string::encode as Write))
         }),
     };
@@ -197,6 +200,20 @@ fn scrub_record(
         }
         mine.sort();
         mine.dedup();
+        if marks == Marks::Ids
+            && let Body::Payload(view) = &record.body
+            && side == redact::Side::Client
+        {
+            let before = match (&record.more, &places) {
+                (Some(more), Some(spans)) if !more.redacted.is_empty() => {
+                    Written::At { spans, base: view.whole.start }
+                }
+                (Some(more), None) if !more.redacted.is_empty() => Written::All,
+                _ => Written::Nothing,
+            };
+            let redacted = body.as_ref().map(|(redacted, _)| redacted);
+            copy.more().placeholders = redactor.note(view.whole.of(text), redacted, before);
+        }
     }
     match body {
         None => new.take(text, copy),
@@ -222,6 +239,11 @@ fn scrub_record(
         }
     }
     changed
+}
+
+/// Where placeholders are in a message, where its record has to say it.
+fn places(record: &Record, text: &str) -> Option<Vec<Span>> {
+    noted(record.more.as_ref()?.placeholders.as_deref()?, text, record.view()?.whole)
 }
 
 /// How many texts of the head changed.
@@ -326,7 +348,10 @@ pub fn left(cassette: &Cassette, rules: &Arc<Rules>) -> Vec<Left> {
                 }
             }
         }
-        for (name, value) in record.more.iter().flat_map(|more| &more.extra) {
+        let own = record.more.iter().flat_map(|more| &more.extra).map(|(name, value)| (name.as_str(), value));
+        let note = record.more.iter().filter_map(|more| Some(("placeholders", more.placeholders.as_ref()?)));
+        let stale = note.filter(|_| places(record, &cassette.text).is_none());
+        for (name, value) in own.chain(stale) {
             if redactor.scrub(value) != *value {
                 let rule = rule_of(rules, &[value]);
                 found.push(Left { at: start, pointer: format!("/messages/{index}/{name}"), rule });

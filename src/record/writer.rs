@@ -21,7 +21,7 @@ use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::{canonical, pretty, string};
 use crate::mcp;
-use crate::redact::{Redactor, Rules, Side};
+use crate::redact::{Redacted, Redactor, Rules, Side, Written};
 
 /// Above this size a line's memory is given back.
 const KEPT: usize = 1 << 20;
@@ -232,6 +232,9 @@ impl Writer {
                 let redacted = self.redactor.redact(&payload, side);
                 rules.extend(redacted.iter().flat_map(|redacted| redacted.rules.iter().cloned()));
                 self.push_rules(&rules);
+                if side == Side::Client && !rules.is_empty() {
+                    self.push_note(&payload, redacted.as_ref());
+                }
                 self.lines.push_str(",\"payload\":");
                 self.lines.push_str(redacted.as_ref().map_or(&payload, |redacted| &redacted.text));
             }
@@ -276,6 +279,14 @@ impl Writer {
         self.lines.push_str(",\"redacted\":[");
         self.lines.push_str(&rules.join(","));
         self.lines.push(']');
+    }
+
+    /// What a replay cannot tell by itself of a message that is marked as redacted.
+    fn push_note(&mut self, message: &str, redacted: Option<&Redacted>) {
+        if let Some(note) = self.redactor.note(message, redacted, Written::Nothing) {
+            self.lines.push_str(",\"placeholders\":");
+            self.lines.push_str(&note);
+        }
     }
 
     /// Writes what was prepared.

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use super::look::{Look, Scope};
 use super::nested;
 use super::placeholder::is_placeholder;
+use super::rules::PLACEHOLDER;
 use super::walk::Walk;
+use super::written::Written;
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Tree};
@@ -136,6 +138,43 @@ impl<'t, 'a> Document<'t, 'a> {
         Self::of(look, tree, Walk::of(look, tree, true), 0, "")
     }
 
+    /// A message, in which what only looks like a placeholder is text.
+    pub(super) fn compared(look: &Look<'_>, tree: &'t Tree<'a>, written: Written<'_>) -> Self {
+        let mut document = Self::message(look, tree);
+        match written {
+            Written::At { .. } => {
+                document.take_for_text(|hit| hit.rule == PLACEHOLDER && !written.covers(hit.span));
+            }
+            // Rules over text leave alone what looks like a placeholder, and would find it nevertheless.
+            Written::Nothing => document.take_for_text(|hit| {
+                hit.part && !look.rules.is_structural(hit.rule) && is_placeholder(&hit.value)
+            }),
+            Written::Live | Written::All => {}
+        }
+        document
+    }
+
+    /// Some of what was found in the middle of text is none of what is looked for.
+    fn take_for_text(&mut self, is_text: impl Fn(&Hit) -> bool) {
+        let own: Vec<Span> = self.hits.iter().filter(|hit| is_text(hit)).map(|hit| hit.span).collect();
+        if own.is_empty() {
+            return;
+        }
+        let is_own = |span: Span| own.binary_search(&span).is_ok();
+        self.hits.retain(|hit| !is_text(hit));
+        for list in [&mut self.opened, &mut self.names] {
+            for (_, removals) in list.iter_mut() {
+                removals.retain(|removal| !(matches!(removal.new, New::Part(_)) && is_own(removal.span)));
+            }
+            list.retain(|(_, removals)| !removals.is_empty());
+        }
+    }
+
+    /// Where texts that look like placeholders were found, in order.
+    pub(super) fn placeholders(&self) -> Vec<Span> {
+        self.hits.iter().filter(|hit| hit.rule == PLACEHOLDER).map(|hit| hit.span).collect()
+    }
+
     /// A text inside a string, `level` strings deep.
     pub(super) fn inner(look: &Look<'_>, tree: &'t Tree<'a>, level: usize, path: &str) -> Self {
         Self::of(look, tree, Walk::of(look, tree, false), level, path)
@@ -177,8 +216,8 @@ impl<'t, 'a> Document<'t, 'a> {
                 document.opened.push((index, removals));
             }
         }
-        // A client that was given a placeholder for a name sends it: it takes the place of any other name then.
-        let named = Look { placeholders: true, ..*look };
+        // Such a name takes the place of any other one.
+        let named = Look { placeholders: look.named, ..*look };
         for index in document.walk.names.clone() {
             let Some(name) = tree.node(index).and_then(|node| node.name) else { continue };
             let path = path.to_owned() + &document.walk.pointer(tree, index);

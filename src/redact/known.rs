@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::error::{Error, Result};
+use crate::jsonrpc::edit::Change;
 use crate::jsonrpc::lexer::{Lexer, Token};
 use crate::jsonrpc::scan::Span;
 
@@ -100,13 +101,13 @@ impl Known {
         apart
     }
 
-    /// `text` without the values: `placeholder` says what stands for one. `None` when none is in it. A JSON text
-    /// stays one.
+    /// `text` without the values, and what was replaced: `placeholder` says what stands for one. `None` when none is in
+    /// it. A JSON text stays one.
     pub(super) fn replace(
         &self,
         text: &str,
         placeholder: &mut dyn FnMut(&str) -> String,
-    ) -> Option<(String, usize)> {
+    ) -> Option<(String, Vec<Change>)> {
         if self.values.is_empty() {
             return None;
         }
@@ -117,7 +118,7 @@ impl Known {
         let strings = strings(text);
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        let mut count = 0;
+        let mut changes = Vec::with_capacity(found.len());
         for (span, value) in &found {
             let (span, number) = match &strings {
                 None => (*span, false),
@@ -127,20 +128,21 @@ impl Known {
                 continue;
             }
             out.push_str(text.get(at..span.start)?);
+            let start = out.len();
             out.push_str(if number { "0" } else { "" });
             if !number {
                 out.push_str(&placeholder(value));
             }
+            changes.push(Change { old: span, new: Span::new(start, out.len()) });
             at = span.end;
-            count += 1;
         }
         out.push_str(text.get(at..)?);
         if strings.is_some() && self::strings(&out).is_none() {
             // An escape was cut in two: whole strings go instead.
             let tokens = strings.unwrap_or_default();
-            return Some((whole_strings(text, &tokens, &found, placeholder), count));
+            return Some(whole_strings(text, &tokens, &found, placeholder));
         }
-        Some((out, count))
+        Some((out, changes))
     }
 }
 
@@ -180,18 +182,21 @@ fn whole_strings(
     tokens: &[(Span, bool)],
     found: &[(Span, String)],
     placeholder: &mut dyn FnMut(&str) -> String,
-) -> String {
+) -> (String, Vec<Change>) {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
+    let mut changes = Vec::with_capacity(found.len());
     for (token, number) in tokens {
         let hit = found.iter().find(|(span, _)| span.start < token.end && token.start < span.end);
         let Some((_, value)) = hit else { continue };
         out.push_str(text.get(at..token.start).unwrap_or(""));
+        let start = out.len();
         out.push_str(&if *number { "0".to_owned() } else { placeholder(value) });
+        changes.push(Change { old: *token, new: Span::new(start, out.len()) });
         at = token.end;
     }
     out.push_str(text.get(at..).unwrap_or(""));
-    out
+    (out, changes)
 }
 
 /// Where the backslashes in front of a find begin: with them a letter may be an escape, which must not be cut.

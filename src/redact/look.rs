@@ -40,11 +40,13 @@ pub(super) struct Look<'a> {
     pub(super) client: bool,
     /// The text was redacted: placeholders in it stand for what was there.
     pub(super) placeholders: bool,
+    /// The names of members may be placeholders, though other texts are none: a client that was given one sends it.
+    pub(super) named: bool,
 }
 
 impl<'a> Look<'a> {
     pub(super) fn of(rules: &'a Rules) -> Self {
-        Self { rules, echoes: None, client: false, placeholders: false }
+        Self { rules, echoes: None, client: false, placeholders: false, named: true }
     }
 
     /// Everything is looked through, whatever the filters say.

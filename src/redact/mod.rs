@@ -44,6 +44,7 @@ mod triggers;
 mod validate;
 mod versions;
 mod walk;
+mod written;
 
 pub use document::{Encoding, Hit};
 pub use known::SHORTEST;
@@ -54,6 +55,7 @@ pub use redactor::{Redacted, Redactor, Side};
 pub use rules::{KNOWN, Options, Rules};
 pub use spelled::fit_whole;
 pub use treatments::{ANY, Cover, Treatments, distance, fit};
+pub use written::{Steps, Written, noted};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use super::echo::Echoes;
 use super::look::Look;
 use super::placeholder::{Numbers, PLAIN};
 use super::rules::{KNOWN_SECRET, Rules};
+use super::written::{self, Steps, Written};
 use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
@@ -23,6 +24,8 @@ pub struct Redacted {
     pub text: String,
     /// The ids of the rules that changed it, sorted, each once.
     pub rules: Vec<String>,
+    /// What was replaced, for [`Redactor::note`].
+    pub steps: Steps,
 }
 
 /// Who says what is redacted.
@@ -112,7 +115,18 @@ impl Redactor {
             }
             None => fields.into_owned(),
         };
-        Some(Redacted { text, rules: rules.into_iter().collect() })
+        Some(Redacted { text, rules: rules.into_iter().collect(), steps: Steps::default() })
+    }
+
+    /// What the record of a message that is marked as redacted has to say of its placeholders: which of the texts that
+    /// look like some are, as the field `placeholders` has it; `None` when all are. `redacted` came of the message
+    /// `text`, unless that stayed as it was; `before` tells what redaction had written in it already.
+    #[must_use]
+    pub fn note(&self, text: &str, redacted: Option<&Redacted>, before: Written<'_>) -> Option<String> {
+        match redacted {
+            Some(redacted) => written::note(&self.rules, &redacted.text, &redacted.steps, before),
+            None => written::note(&self.rules, text, &Steps::default(), before),
+        }
     }
 
     /// What [`Redactor::redact_facts`] would replace: JSON pointers into the facts, and the numbers of the rules.
@@ -186,12 +200,17 @@ impl Redactor {
     ) -> Option<Redacted> {
         let rules = Arc::clone(&self.rules);
         let numbers = &mut self.numbers;
-        let Some((text, count)) = rules.known().replace(text, &mut |value| numbers.label(value)) else {
+        let Some((text, changes)) = rules.known().replace(text, &mut |value| numbers.label(value)) else {
             return rest(self, text);
         };
         let id = rules.id(KNOWN_SECRET);
-        *self.counts.entry(id.to_owned()).or_default() += u64::try_from(count).unwrap_or(u64::MAX);
-        let mut redacted = rest(self, &text).unwrap_or_else(|| Redacted { text, rules: Vec::new() });
+        *self.counts.entry(id.to_owned()).or_default() += u64::try_from(changes.len()).unwrap_or(u64::MAX);
+        let mut redacted = rest(self, &text).unwrap_or_else(|| Redacted {
+            text,
+            rules: Vec::new(),
+            steps: Steps::default(),
+        });
+        redacted.steps.put_first(changes);
         redacted.rules.push(id.to_owned());
         redacted.rules.sort();
         Some(redacted)
@@ -231,7 +250,8 @@ impl Redactor {
             edits.replace(hit.span, replacement(&self.rules, hit, |value| self.numbers.placeholder(value)));
         }
         let rules = ids.into_iter().map(str::to_owned).collect();
-        Some(Redacted { text: edits.apply(text), rules })
+        let (text, changes) = edits.apply_telling(text);
+        Some(Redacted { text, rules, steps: Steps::of(changes) })
     }
 }
 

@@ -20,6 +20,7 @@ use super::prefilter::Prefilter;
 use super::reference::is_reference;
 use super::treatments::Treatments;
 use super::triggers::Triggers;
+use super::written::Written;
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::tree::Tree;
@@ -382,28 +383,40 @@ impl Rules {
         Look::of(self).hits(text)
     }
 
-    /// How the values of one message of a client are to be compared so that a redacted value equals any live one.
-    /// `recorded` says that the message was redacted: placeholders in it stand for any text.
+    /// How the values of one message of a client are to be compared so that a redacted value equals any live one: the
+    /// placeholders in it, which `written` tells, stand for any text.
     #[must_use]
-    pub fn treatments(&self, tree: &Tree<'_>, recorded: bool) -> Treatments {
-        let look = Look { client: true, placeholders: recorded, ..Look::of(self) };
-        if !look.message(tree.text) && !may_name_placeholders(tree.text) {
+    pub fn treatments(&self, tree: &Tree<'_>, written: Written<'_>) -> Treatments {
+        let look = self.compared(written);
+        let may_be_named = || look.named && may_name_placeholders(tree.text);
+        if !look.message(tree.text) && !may_be_named() {
             return Treatments::default();
         }
-        Treatments::of(&Document::message(&look, tree))
+        Treatments::of(&Document::compared(&look, tree, written))
+    }
+
+    fn compared(&self, written: Written<'_>) -> Look<'_> {
+        let placeholders = written.is_redacted();
+        Look { client: true, placeholders, named: written != Written::Nothing, ..Look::of(self) }
+    }
+
+    /// Where in a message there is text that a replay takes for placeholders, when nothing says otherwise.
+    pub(super) fn look_alikes(&self, tree: &Tree<'_>) -> Vec<Span> {
+        Document::message(&self.compared(Written::All), tree).placeholders()
     }
 
     /// The same for comparing messages as they are written: what rules cover is left out, all else counts, and in a
     /// recorded message any text may stand in the place of a placeholder.
     #[must_use]
-    pub fn verbatim(&self, tree: &Tree<'_>, recorded: bool) -> Treatments {
-        let look = Look { client: true, placeholders: recorded, ..Look::of(self) };
+    pub fn verbatim(&self, tree: &Tree<'_>, written: Written<'_>) -> Treatments {
+        let look = self.compared(written);
         if !look.message(tree.text) {
             return Treatments::default();
         }
         let is_ours =
             |hit: &Hit| hit.number || is_placeholder(&hit.value) || self.text(hit.rule) == Some(&hit.value);
-        Treatments::verbatim(&Document::message(&look, tree), &|hit| recorded && is_ours(hit))
+        let document = Document::compared(&look, tree, written);
+        Treatments::verbatim(&document, &|hit| written.is_redacted() && is_ours(hit))
     }
 
     pub(super) fn known(&self) -> &Known {
@@ -439,6 +452,12 @@ impl Rules {
 
     /// Where placeholders stand in a text, in order: ours, and the fixed texts of the rules.
     pub(super) fn placeholders(&self, text: &str) -> Vec<Span> {
+        let Some(forms) = self.forms() else { return Vec::new() };
+        forms.find_iter(text).map(|found| Span::new(found.start(), found.end())).collect()
+    }
+
+    /// What looks like a placeholder.
+    pub(super) fn forms(&self) -> Option<&Regex> {
         let build = || {
             let numbers = 0..self.list.len() + self.texts.len();
             let mut fixed: Vec<&str> =
@@ -449,8 +468,7 @@ impl Rules {
             pattern.push_str(FORMS);
             Regex::new(&pattern).ok()
         };
-        let Some(forms) = self.forms.get_or_init(build) else { return Vec::new() };
-        forms.find_iter(text).map(|found| Span::new(found.start(), found.end())).collect()
+        self.forms.get_or_init(build).as_ref()
     }
 
     /// What was said about names so far.

@@ -13,6 +13,7 @@ use crate::jsonrpc::message::{View, member, member_at};
 use crate::jsonrpc::scan::Members;
 use crate::jsonrpc::string;
 use crate::mcp;
+use crate::redact::Written;
 
 /// What a request gets.
 pub(super) enum Choice {
@@ -66,7 +67,7 @@ impl Player {
 
     /// Which exchange answers a request.
     pub(super) fn choose(&mut self, request: &Request<'_>, sought: &Sought) -> Choice {
-        let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules, false);
+        let inputs = Inputs::of_request(request.view.whole.of(request.text), &self.rules, Written::Live);
         let inputs = inputs.as_ref();
         if !self.owed.is_empty()
             && let Some(exchange) = self.owed_to(request, &sought.key, inputs)
@@ -213,7 +214,8 @@ impl Player {
         let fits = |exchange: u32, policy: InputPolicy| {
             let item = self.tape.request(exchange);
             let message = item.map_or("", |item| item.view.whole.of(&self.tape.text));
-            Inputs::of_request(message, &self.rules, item.is_some_and(|item| item.redacted))
+            let written = item.map_or(Written::Nothing, |item| self.tape.written_within(item));
+            Inputs::of_request(message, &self.rules, written)
                 .is_some_and(|recorded| inputs.stand_for(&recorded, policy, &self.rules))
         };
         let best = self.options.inputs.best_first().iter().map(|policy| {
@@ -285,7 +287,7 @@ impl Player {
             Some((
                 number,
                 item,
-                key::of(&self.tape.text, &item.view, exchange.era, &self.rules, item.redacted),
+                key::of(&self.tape.text, &item.view, exchange.era, &self.rules, self.tape.written(item)),
             ))
         });
         let is_known =
@@ -293,13 +295,14 @@ impl Player {
         let written_alike = || {
             let (exchange, item, _) = expected.as_ref()?;
             let era = self.tape.exchange(*exchange)?.era;
-            let spelled = |text, view, era, recorded| Spelled::of(text, view, era, &self.rules, recorded);
-            let recorded = spelled(&self.tape.text, &item.view, era, true).filter(|_| item.redacted)?;
-            let live = spelled(request.text, &request.view, request.era, false)?;
+            let spelled = |text, view, era, written| Spelled::of(text, view, era, &self.rules, written);
+            let written = self.tape.written(item);
+            let recorded = spelled(&self.tape.text, &item.view, era, written).filter(|_| item.redacted)?;
+            let live = spelled(request.text, &request.view, request.era, Written::Live)?;
             recorded.stands_for(&live, &self.rules, &is_known).map(drop)
         };
         let same = |recorded: &Key| {
-            recorded.bytes == sought.key.bytes
+            recorded.is(&sought.key)
                 || recorded.stands_for(&sought.key, &is_known).is_some()
                 || written_alike().is_some()
         };

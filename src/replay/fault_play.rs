@@ -426,8 +426,9 @@ impl Player {
             if item.view.method_name(&self.tape.text) != request.method {
                 return None;
             }
-            let own = key::of(&self.tape.text, &item.view, recorded.era, &self.rules, item.redacted);
-            let equal = own.bytes == key.bytes || (item.redacted && own.stands_for(key, &seen).is_some());
+            let written = self.tape.written(item);
+            let own = key::of(&self.tape.text, &item.view, recorded.era, &self.rules, written);
+            let equal = own.is(key) || (item.redacted && own.stands_for(key, &seen).is_some());
             equal.then_some(exchange)
         };
         let equal: Vec<u32> = self.owed.iter().copied().filter_map(fits).collect();

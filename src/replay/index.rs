@@ -11,7 +11,7 @@ use super::spelled::Spelled;
 use super::tape::{Exchange, Tape};
 use crate::cassette::share::share;
 use crate::mcp::Era;
-use crate::redact::{ANY, Cover, distance, is_placeholder};
+use crate::redact::{ANY, Cover, Written, distance, is_placeholder};
 
 /// The exchanges of a tape by method and key. When a method is first asked for, the keys of its exchanges are hashed;
 /// a key itself is kept only when it is asked for, since a cassette may hold very many.
@@ -78,7 +78,7 @@ impl Recorded<'_> {
     fn key_of(&self, number: u32) -> Option<Key> {
         let exchange = self.tape.exchange(number)?;
         let item = self.tape.item(exchange.request)?;
-        Some(key::of(&self.tape.text, &item.view, exchange.era, self.rules, item.redacted))
+        Some(key::of(&self.tape.text, &item.view, exchange.era, self.rules, self.tape.written(item)))
     }
 
     /// Whether a recorded request has the parameters of a live one, letter by letter, where redaction has nothing to do
@@ -144,12 +144,18 @@ impl Index {
         let Some(method) = self.methods.get_mut(number) else { return Sought { key, place: None } };
         let place = |queue| Some(Place { method: number, queue });
         let live = Live::new(request, &key);
+        let mut found = None;
+        // What looks like a secret or a placeholder may have been recorded as it is.
+        if method.find_open(key.as_written().into_iter().collect(), &mut found, recorded) {
+            return found
+                .map_or(Sought { key, place: None }, |(key, queue)| Sought { key, place: place(queue) });
+        }
         let equal = method.queue_of(&key, Some(&live), recorded);
         if let Some(queue) = equal.filter(|queue| method.is_open(*queue, recorded)) {
             return Sought { key, place: place(queue) };
         }
         let standing = method.patterns.iter().filter_map(|known| known.stands_for(&key, seen)).collect();
-        let mut found = equal.map(|queue| (key.clone(), queue));
+        found = found.or_else(|| equal.map(|queue| (key.clone(), queue)));
         if !method.find_open(standing, &mut found, recorded) {
             let written =
                 method.written_like(request, recorded, agrees, &|value| key.found(value) || seen(value));
@@ -225,7 +231,7 @@ impl Method {
             let redacted = all.iter().filter_map(|&number| {
                 let exchange = tape.exchange(number)?;
                 let item = tape.item(exchange.request).filter(|item| item.redacted)?;
-                let spelled = Spelled::of(&tape.text, &item.view, exchange.era, rules, true)?;
+                let spelled = Spelled::of(&tape.text, &item.view, exchange.era, rules, tape.written(item))?;
                 seen.insert(spelled.clone()).then_some((spelled, number))
             });
             let mut list: Vec<(Spelled, u32)> = redacted.collect();
@@ -235,11 +241,11 @@ impl Method {
         if spelled.is_empty() {
             return Vec::new();
         }
-        let live = Spelled::of(request.text, &request.view, request.era, rules, false);
+        let live = Spelled::of(request.text, &request.view, request.era, rules, Written::Live);
         let fitting = spelled.iter().filter_map(|(spelled, number)| {
             let values = spelled.stands_for(live.as_ref()?, rules, is_known)?;
             let item = tape.item(tape.exchange(*number)?.request)?;
-            let recorded = key::of(&tape.text, &item.view, request.era, rules, true);
+            let recorded = key::of(&tape.text, &item.view, request.era, rules, tape.written(item));
             let value = |placeholder: &str| values.iter().find(|(known, _)| *known == placeholder);
             let secrets = recorded
                 .secrets

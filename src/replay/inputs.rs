@@ -9,7 +9,7 @@ use super::key::Rules;
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::Tree;
-use crate::redact::Treatments;
+use crate::redact::{Treatments, Written};
 
 /// How the answers that a client gives to a server's questions are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,15 +54,15 @@ impl InputPolicy {
 pub struct Inputs<'a> {
     tree: Tree<'a>,
     treatments: Treatments,
-    recorded: bool,
+    written: Written<'a>,
     /// By the server's key for each question; a reply has one, without a key.
     answers: Vec<(String, usize)>,
 }
 
 impl<'a> Inputs<'a> {
-    /// The answers in a request; `None` when it carries none. `recorded`: it was redacted.
+    /// The answers in a request in which redaction wrote this; `None` when it carries none.
     #[must_use]
-    pub fn of_request(message: &'a str, rules: &Rules, recorded: bool) -> Option<Self> {
+    pub fn of_request(message: &'a str, rules: &Rules, written: Written<'a>) -> Option<Self> {
         static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"inputResponses"));
         NAME.find(message.as_bytes())?;
         let tree = Tree::of(message).ok()?;
@@ -72,15 +72,15 @@ impl<'a> Inputs<'a> {
             string::decode(name.map_or("\"\"", |name| name.of(tree.text))).into_owned()
         };
         let answers = tree.children(holder).map(|child| (name(child), child)).collect();
-        Some(Self { treatments: rules.treatments(&tree, recorded), tree, recorded, answers })
+        Some(Self { treatments: rules.treatments(&tree, written), tree, written, answers })
     }
 
-    /// The answer that a reply is; `None` for an error. `recorded`: it was redacted.
+    /// The answer that a reply is; `None` for an error.
     #[must_use]
-    pub fn of_reply(message: &'a str, rules: &Rules, recorded: bool) -> Option<Self> {
+    pub fn of_reply(message: &'a str, rules: &Rules, written: Written<'a>) -> Option<Self> {
         let tree = Tree::of(message).ok()?;
         let answers = vec![(String::new(), tree.member(0, "result")?)];
-        Some(Self { treatments: rules.treatments(&tree, recorded), tree, recorded, answers })
+        Some(Self { treatments: rules.treatments(&tree, written), tree, written, answers })
     }
 
     /// Whether a question was answered.
@@ -132,8 +132,9 @@ impl<'a> Inputs<'a> {
     ) -> bool {
         let equal = |new: Option<usize>, old: Option<usize>| {
             let written_alike = |new: usize, old: usize| {
-                let (old, new) = (recorded.tree.text_of(old), self.tree.text_of(new));
-                recorded.recorded && rules.stands_for(old, new)
+                let Some(span) = recorded.tree.node(old).map(|node| node.span) else { return false };
+                let old = (span.of(recorded.tree.text), recorded.written.within(span.start));
+                recorded.written.is_redacted() && rules.stands_for(old, self.tree.text_of(new))
             };
             match (new, old) {
                 (Some(new), Some(old)) => {
@@ -230,12 +231,38 @@ mod tests {
             let reply = |result: &str| format!("{{\"id\":1,\"result\":{result}}}");
             let (old, new) = (reply(recorded), reply(live));
             let (old, new) = (
-                Inputs::of_reply(&old, &rules, true).unwrap(),
-                Inputs::of_reply(&new, &rules, false).unwrap(),
+                Inputs::of_reply(&old, &rules, Written::All).unwrap(),
+                Inputs::of_reply(&new, &rules, Written::Live).unwrap(),
             );
             assert_eq!(new.stand_for(&old, InputPolicy::Exact, &rules), exact, "{recorded} {live}");
             assert_eq!(new.stand_for(&old, InputPolicy::Action, &rules), action, "{recorded} {live}");
             assert!(new.stand_for(&old, InputPolicy::Keys, &rules), "{recorded} {live}");
+        }
+    }
+
+    #[test]
+    fn text_that_looks_like_a_placeholder_is_text_where_the_record_says_so() {
+        let rules = Rules::new(&[], &[], redact::Rules::new(true, &[]).unwrap().into()).unwrap();
+        let reply = |from: &str, mail: &str| {
+            format!(
+                r#"{{"id":1,"result":{{"action":"accept","content":{{"from":"{from}","q":"to {mail}"}}}}}}"#
+            )
+        };
+        let recorded = reply("1800-01-01", "REDACTED-1");
+        let at = recorded.find("REDACTED").unwrap();
+        let spans = [crate::jsonrpc::scan::Span::new(at, at + 10)];
+        for (written, from, mail, same) in [
+            (Written::At { spans: &spans, base: 0 }, "1800-01-01", "dummy", true),
+            (Written::At { spans: &spans, base: 0 }, "2024-05-05", "dummy", false),
+            (Written::At { spans: &[], base: 0 }, "1800-01-01", "dummy", false),
+            (Written::At { spans: &[], base: 0 }, "1800-01-01", "REDACTED-1", true),
+            (Written::All, "2024-05-05", "dummy", true),
+            (Written::Nothing, "1800-01-01", "dummy", false),
+        ] {
+            let live = reply(from, mail);
+            let old = Inputs::of_reply(&recorded, &rules, written).unwrap();
+            let new = Inputs::of_reply(&live, &rules, Written::Live).unwrap();
+            assert_eq!(new.stand_for(&old, InputPolicy::Action, &rules), same, "{written:?} {live}");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::jsonrpc::scan::{Members, Span};
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Tree};
 use crate::mcp::{self, Era};
-use crate::redact::{self, Cover};
+use crate::redact::{self, Cover, Written};
 
 /// What a user (or the cassette) said about matching, on top of the built-in rules.
 #[derive(Debug)]
@@ -58,29 +58,29 @@ impl Rules {
         &self.redaction
     }
 
-    /// How a message is compared; `recorded`: a recorded one, which was redacted.
+    /// How a message is compared in which redaction wrote this.
     #[must_use]
-    pub fn treatments(&self, tree: &Tree<'_>, recorded: bool) -> redact::Treatments {
-        self.matching.treatments(tree, recorded)
+    pub fn treatments(&self, tree: &Tree<'_>, written: Written<'_>) -> redact::Treatments {
+        self.matching.treatments(tree, written)
     }
 
     /// Whether a recorded value, given as JSON, has placeholders that stand for what is in a live one.
     #[must_use]
-    pub fn stands_for(&self, recorded: &str, live: &str) -> bool {
-        let form = |text: &str, recorded| {
+    pub fn stands_for(&self, (recorded, written): (&str, Written<'_>), live: &str) -> bool {
+        let form = |text: &str, written| {
             let tree = Tree::of(text).ok()?;
-            let treatments = self.treatments(&tree, recorded);
+            let treatments = self.treatments(&tree, written);
             let mut form = Vec::new();
             canonical::write(&tree, 0, &mut form, &mut |index| treatments.treat(index));
             let _ = treatments.settle(&mut form, 0);
             Some(form)
         };
-        let fits = form(recorded, true)
-            .zip(form(live, false))
+        let fits = form(recorded, written)
+            .zip(form(live, Written::Live))
             .is_some_and(|(old, new)| redact::fit(&old, &new).is_some());
         // The requests that this is a part of were compared more strictly.
-        fits || Spelled::of_value(recorded, self, true)
-            .zip(Spelled::of_value(live, self, false))
+        fits || Spelled::of_value(recorded, self, written)
+            .zip(Spelled::of_value(live, self, Written::Live))
             .is_some_and(|(old, new)| old.stands_for(&new, self, &|_| true).is_some())
     }
 
@@ -98,8 +98,8 @@ impl Rules {
     }
 
     /// How a message is compared as it is written.
-    pub(super) fn verbatim(&self, tree: &Tree<'_>, recorded: bool) -> redact::Treatments {
-        self.matching.verbatim(tree, recorded)
+    pub(super) fn verbatim(&self, tree: &Tree<'_>, written: Written<'_>) -> redact::Treatments {
+        self.matching.verbatim(tree, written)
     }
 
     /// The strings that `--ignore-value` says something about, with their classes.
@@ -227,6 +227,19 @@ pub struct Key {
 }
 
 impl Key {
+    /// Whether this, a recorded key, is that of a live one, or is written as it, letter by letter.
+    #[must_use]
+    pub fn is(&self, live: &Self) -> bool {
+        self.bytes == live.bytes || live.spelled.as_ref() == Some(&self.bytes)
+    }
+
+    /// This, a live key, with all text in it as it is, where that makes a difference.
+    pub(super) fn as_written(&self) -> Option<Self> {
+        let secrets = self.secrets.iter().filter(|(path, _)| !path.starts_with('*')).cloned();
+        let bytes = self.spelled.clone()?;
+        Some(Self { bytes, secrets: secrets.collect(), covers: self.covers.clone(), spelled: None })
+    }
+
     /// Whether this, a recorded key, stands for a live one with other bytes: placeholders in its texts for any word, or
     /// for what redaction finds in the live one or `seen` knows. Then the live key as if redaction had found the same in
     /// it.
@@ -303,9 +316,9 @@ fn numbered(values: Vec<String>) -> impl Iterator<Item = (String, String)> {
     values.into_iter().enumerate().map(|(number, value)| (format!("*{number}"), value))
 }
 
-/// The key of the request at `view` in `text`; `recorded`: it was redacted.
+/// The key of the request at `view` in `text`, in which redaction wrote this.
 #[must_use]
-pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> Key {
+pub fn of(text: &str, view: &View, era: Era, rules: &Rules, written: Written<'_>) -> Key {
     let method = view.method_name(text);
     let mut bytes = Vec::with_capacity(64 + view.params.map_or(0, Span::len));
     bytes.push(if era == Era::Modern { b'm' } else { b'l' });
@@ -325,7 +338,7 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
             message.and_then(|tree| tree.member(0, "params").map(|root| (tree, root)))
         };
         if let Some((tree, root)) = looked_at {
-            let filter = Filter::new(&method, &tree, root, rules, recorded);
+            let filter = Filter::new(&method, &tree, root, rules, written.within(view.whole.start));
             let start = bytes.len();
             canonical::write(&tree, root, &mut bytes, &mut |index| filter.treat(index));
             // Parameters of which nothing counts equal no parameters.
@@ -333,7 +346,7 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> K
                 bytes.truncate(start);
             }
             let parts = filter.redacted.settle(&mut bytes, start);
-            if !recorded && filter.redacted.opens() {
+            if written == Written::Live && filter.redacted.opens() {
                 let mut form = bytes.get(..start).unwrap_or_default().to_vec();
                 canonical::write(&tree, root, &mut form, &mut |index| match filter.treat(index) {
                     Treat::As(_) | Treat::Named(..) if filter.redacted.covers(index) => Treat::Keep,
@@ -358,7 +371,7 @@ impl Keys {
     /// The key of a message of a live client, if it is a request.
     #[must_use]
     pub fn of(&self, text: &str, view: &View) -> Option<Key> {
-        (view.shape == Shape::Request).then(|| of(text, view, mcp::era(text, view), &self.0, false))
+        (view.shape == Shape::Request).then(|| of(text, view, mcp::era(text, view), &self.0, Written::Live))
     }
 }
 
@@ -379,9 +392,15 @@ struct Filter<'t, 'a> {
 }
 
 impl<'t, 'a> Filter<'t, 'a> {
-    fn new(method: &'t str, tree: &'t Tree<'a>, params: usize, rules: &'t Rules, recorded: bool) -> Self {
+    fn new(
+        method: &'t str,
+        tree: &'t Tree<'a>,
+        params: usize,
+        rules: &'t Rules,
+        written: Written<'_>,
+    ) -> Self {
         let plain = rules.is_plain();
-        let redacted = if plain { redact::Treatments::default() } else { rules.treatments(tree, recorded) };
+        let redacted = if plain { redact::Treatments::default() } else { rules.treatments(tree, written) };
         Self { method, tree, params, rules, plain, redacted }
     }
 

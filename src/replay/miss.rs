@@ -9,8 +9,10 @@ use super::player::{Output, Part, Player, Request};
 use super::report::Miss;
 use super::tape::Item;
 use crate::jsonrpc::message::View;
+use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::tree::Tree;
 use crate::mcp::{self, Era, code};
+use crate::redact::Written;
 
 /// The way out where there is no other.
 const RECORD_AGAIN: &str = "record again to add it";
@@ -92,7 +94,7 @@ impl Player {
         // Only as it may be shown. It may be large, and is read once for all it is compared with.
         let shown = self.rules.redacted(message);
         let live = Live {
-            inputs: Inputs::of_request(message, &self.rules, false),
+            inputs: Inputs::of_request(message, &self.rules, Written::Live),
             params: Tree::of(params_of(&shown)).ok()?,
             covered,
         };
@@ -120,14 +122,15 @@ impl Player {
     /// Where a live request differs from a recorded one, as far as it matters.
     fn differences(&self, item: &Item, live: &Live<'_>) -> Vec<Difference> {
         let recorded = item.view.whole.of(&self.tape.text);
+        let written = self.tape.written_within(item);
         let mut also_covered: Vec<String> = Tree::of(recorded)
-            .map(|tree| self.rules.treatments(&tree, item.redacted).leaves)
+            .map(|tree| self.rules.treatments(&tree, written).leaves)
             .unwrap_or_default()
             .into_iter()
             .map(|(path, _)| path)
             .collect();
         also_covered.sort();
-        let old_inputs = Inputs::of_request(recorded, &self.rules, item.redacted);
+        let old_inputs = Inputs::of_request(recorded, &self.rules, written);
         let settled =
             live.inputs.as_ref().zip(old_inputs).map_or(Vec::new(), |(live, recorded)| {
                 live.settled(&recorded, self.options.inputs, &self.rules)
@@ -143,10 +146,14 @@ impl Player {
                 || settled.iter().any(|known| known == path)
                 || self.rules.ignores(path)
         };
-        let same = |recorded: &str, live: &str| {
-            self.rules.same_class(recorded, live) || (item.redacted && self.rules.stands_for(recorded, live))
+        let params = params_span(recorded);
+        let Ok(old) = Tree::of(params.map_or("{}", |params| params.of(recorded))) else { return Vec::new() };
+        let written = written.within(params.map_or(0, |params| params.start));
+        let same = |span: Span, live: &str| {
+            let recorded = span.of(old.text);
+            self.rules.same_class(recorded, live)
+                || (item.redacted && self.rules.stands_for((recorded, written.within(span.start)), live))
         };
-        let Ok(old) = Tree::of(params_of(recorded)) else { return Vec::new() };
         nearest::differences("/params", &old, &live.params, &Alike { skip: &skip, same: &same })
     }
 }
@@ -160,8 +167,12 @@ struct Live<'a> {
     covered: Vec<String>,
 }
 
+fn params_span(message: &str) -> Option<Span> {
+    View::of(message).ok().and_then(|view| view.params)
+}
+
 fn params_of(message: &str) -> &str {
-    View::of(message).ok().and_then(|view| view.params).map_or("{}", |params| params.of(message))
+    params_span(message).map_or("{}", |params| params.of(message))
 }
 
 fn times(n: usize) -> String {

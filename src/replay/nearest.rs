@@ -1,6 +1,7 @@
 //! The recorded request that is most like one that was not recorded, and where the two differ.
 
 use crate::jsonrpc::canonical::{self, Treat};
+use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Tree};
 
@@ -114,8 +115,8 @@ fn are_nothing(path: &str, recorded: Option<&str>, live: Option<&str>) -> bool {
 pub struct Alike<'a> {
     /// Whether what is at a pointer does not count.
     pub skip: &'a dyn Fn(&str) -> bool,
-    /// Whether two values, as JSON texts, are as good as equal.
-    pub same: &'a dyn Fn(&str, &str) -> bool,
+    /// Whether a value of the old tree, given by its place, and another one, as JSON text, are as good as equal.
+    pub same: &'a dyn Fn(Span, &str) -> bool,
 }
 
 impl std::fmt::Debug for Alike<'_> {
@@ -131,7 +132,8 @@ pub fn differences(prefix: &str, old: &Tree<'_>, new: &Tree<'_>, alike: &Alike<'
     let mut pending = vec![(0, 0, prefix.to_owned(), 0)];
     let add = |found: &mut Vec<Difference>, path: String, one: Option<usize>, other: Option<usize>| {
         let (recorded, live) = (one.map(|one| old.text_of(one)), other.map(|other| new.text_of(other)));
-        let same = recorded.zip(live).is_some_and(|(recorded, live)| (alike.same)(recorded, live));
+        let place = one.and_then(|one| old.node(one)).map(|node| node.span);
+        let same = place.zip(live).is_some_and(|(recorded, live)| (alike.same)(recorded, live));
         if !same && !are_nothing(&path, recorded, live) {
             let size = |tree: &Tree<'_>, at: Option<usize>| {
                 at.and_then(|at| Some(tree.node(at)?.next.saturating_sub(at))).unwrap_or(0)

@@ -26,6 +26,7 @@ use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::scan::elements;
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era, code};
+use crate::redact::Written;
 
 /// What is said of what is not JSON-RPC.
 const NO_MESSAGE: &str = "the client sent a line that is no message; it gets no answer";
@@ -286,8 +287,8 @@ impl Player {
         if self.is_of_another_revision(request) || self.task_request(request, now) {
             return;
         }
-        let key =
-            key.unwrap_or_else(|| key::of(request.text, &request.view, request.era, &self.rules, false));
+        let key = key
+            .unwrap_or_else(|| key::of(request.text, &request.view, request.era, &self.rules, Written::Live));
         let reuse = self.options.ordering == Ordering::Any;
         let recorded = Recorded { tape: &self.tape, rules: &self.rules, taken: &self.taken, reuse };
         let (tape, session) = (&self.tape, self.sessions.get(request.session));

@@ -8,6 +8,7 @@ use super::report::Miss;
 use crate::jsonrpc::message::{Shape, View};
 use crate::jsonrpc::scan::elements;
 use crate::mcp;
+use crate::redact::Written;
 
 /// So many refusals may wait; the next ones are misses at once.
 const WAITING: usize = 1000;
@@ -113,7 +114,7 @@ impl Player {
         if settled == Settled::Never || self.strays.len() >= WAITING {
             return self.add_miss(miss);
         }
-        let key = key::of(text, view, mcp::era(text, view), &self.rules, false).bytes;
+        let key = key::of(text, view, mcp::era(text, view), &self.rules, Written::Live).bytes;
         // A client that tries again before it begins anew is to ask once more, not twice.
         let tried = |stray: &Stray| {
             stray.settled.session().is_some_and(|session| settled.session() == Some(session))
@@ -144,7 +145,7 @@ impl Player {
         if self.strays.is_empty() {
             return;
         }
-        let key = key::of(request.text, &request.view, request.era, &self.rules, false).bytes;
+        let key = key::of(request.text, &request.view, request.era, &self.rules, Written::Live).bytes;
         let born = self.sessions.get(request.session).map_or(0, |session| session.born);
         let settles = |stray: &Stray| stray.settled == Settled::Again || born > stray.births;
         let again = |stray: &Stray| settles(stray) && stray.is(&request.method, &key);

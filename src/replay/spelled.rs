@@ -8,7 +8,7 @@ use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::message::View;
 use crate::jsonrpc::tree::Tree;
 use crate::mcp::Era;
-use crate::redact::{ANY, fit_whole};
+use crate::redact::{ANY, Written, fit_whole};
 
 /// In front of the number of a class, where a slot is for `--ignore-value`. No placeholder has it.
 const CLASS: char = '\u{10fffe}';
@@ -25,13 +25,14 @@ pub(super) struct Spelled {
 type First<'a> = &'a dyn Fn(usize, &dyn Fn(usize) -> Treat) -> Option<Treat>;
 
 impl Spelled {
-    /// Of the parameters of the request at `view` in `text`; `recorded`: it was redacted.
-    pub(super) fn of(text: &str, view: &View, era: Era, rules: &Rules, recorded: bool) -> Option<Self> {
+    /// Of the parameters of the request at `view` in `text`, in which redaction wrote this.
+    pub(super) fn of(text: &str, view: &View, era: Era, rules: &Rules, written: Written<'_>) -> Option<Self> {
         let method = view.method_name(text);
         let tree = Tree::of(view.whole.of(text)).ok()?;
         let root = tree.member(0, "params").filter(|_| method != "initialize")?;
         let mark = if era == Era::Modern { b'm' } else { b'l' };
-        Some(Self::write(&tree, root, vec![mark], rules, recorded, &|index, treat| {
+        let written = written.within(view.whole.start);
+        Some(Self::write(&tree, root, vec![mark], rules, written, &|index, treat| {
             let is_parameter = tree.node(index).is_some_and(|node| node.parent == root);
             // A filter is compared as a set, in which no placeholder is known.
             let reads =
@@ -41,9 +42,9 @@ impl Spelled {
     }
 
     /// Of a value, given as JSON.
-    pub(super) fn of_value(text: &str, rules: &Rules, recorded: bool) -> Option<Self> {
+    pub(super) fn of_value(text: &str, rules: &Rules, written: Written<'_>) -> Option<Self> {
         let tree = Tree::of(text).ok()?;
-        Some(Self::write(&tree, 0, Vec::new(), rules, recorded, &|_, _| None))
+        Some(Self::write(&tree, 0, Vec::new(), rules, written, &|_, _| None))
     }
 
     fn write(
@@ -51,11 +52,11 @@ impl Spelled {
         root: usize,
         mut form: Vec<u8>,
         rules: &Rules,
-        recorded: bool,
+        written: Written<'_>,
         first: First<'_>,
     ) -> Self {
-        let mut redacted = rules.verbatim(tree, recorded);
-        if recorded {
+        let mut redacted = rules.verbatim(tree, written);
+        if written.is_redacted() {
             let classed = rules.classed(tree).into_iter();
             redacted =
                 redacted.with_any(classed.map(|(node, class)| (node, format!("{CLASS}{class}"))).collect());

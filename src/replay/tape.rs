@@ -13,6 +13,7 @@ use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::{Span, elements};
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era};
+use crate::redact::{Written, noted};
 
 /// One message of the tape.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,7 @@ pub struct Item {
     pub view: View,
     /// Microseconds since the recording began.
     pub at: u64,
-    /// Redaction changed it.
+    /// Redaction changed it: see [`Tape::written`].
     pub redacted: bool,
 }
 
@@ -136,6 +137,8 @@ pub struct Tape {
     pub notes: Vec<String>,
     /// Where its server was.
     pub place: Place,
+    /// Where placeholders are in the messages of a record, where not all that looks like one is one.
+    noted: HashMap<u32, Vec<Span>>,
     pub(super) wire: Wire,
 }
 
@@ -160,6 +163,7 @@ impl Tape {
             legacy: false,
             capabilities: Vec::new(),
             notes: Vec::new(),
+            noted: HashMap::new(),
             wire: Wire::new(&cassette.text, &cassette.records, server, &place),
             place,
         };
@@ -180,6 +184,22 @@ impl Tape {
     #[must_use]
     pub fn item(&self, index: u32) -> Option<&Item> {
         self.items.get(usize::try_from(index).ok()?)
+    }
+
+    /// What redaction wrote in a message, by places in [`Tape::text`].
+    #[must_use]
+    pub fn written(&self, item: &Item) -> Written<'_> {
+        match self.noted.get(&item.record) {
+            _ if !item.redacted => Written::Nothing,
+            Some(spans) => Written::At { spans, base: 0 },
+            None => Written::All,
+        }
+    }
+
+    /// The same for the text of the message alone.
+    #[must_use]
+    pub fn written_within(&self, item: &Item) -> Written<'_> {
+        self.written(item).within(item.view.whole.start)
     }
 
     /// The exchange at `index`.
@@ -228,6 +248,11 @@ impl Tape {
                 last = Some((key, conn));
                 let exchange = Wire::exchange(&record);
                 let redacted = record.more.as_ref().is_some_and(|more| !more.redacted.is_empty());
+                let note = record.more.as_ref().and_then(|more| more.placeholders.as_deref());
+                if let Some((note, view)) = note.zip(record.view()) {
+                    let spans = noted(note, &self.text, view.whole);
+                    self.noted.extend(spans.map(|spans| (index_of(index), spans)));
+                }
                 let item = |view| Item {
                     record: index_of(index),
                     conn,

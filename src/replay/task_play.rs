@@ -15,6 +15,7 @@ use crate::jsonrpc::message::{member, member_at};
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::{pretty, string};
 use crate::mcp::{self, Era, code};
+use crate::redact::Written;
 
 impl Player {
     /// An answer that creates a task creates a live one.
@@ -172,10 +173,11 @@ impl Player {
             .iter()
             .filter_map(|exchange| self.tape.request(*exchange))
             .filter_map(|item| {
-                Inputs::of_request(item.view.whole.of(&self.tape.text), &self.rules, item.redacted)
+                let written = self.tape.written_within(item);
+                Inputs::of_request(item.view.whole.of(&self.tape.text), &self.rules, written)
             })
             .collect();
-        let given = Inputs::of_request(request.view.whole.of(request.text), &self.rules, false);
+        let given = Inputs::of_request(request.view.whole.of(request.text), &self.rules, Written::Live);
         if given.is_some_and(|given| !given.were_given(&recorded, self.options.inputs, &self.rules)) {
             return self.miss(request, Why::Unknown);
         }

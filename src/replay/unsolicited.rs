@@ -11,6 +11,7 @@ use crate::cassette::Side;
 use crate::jsonrpc::message::{Shape, View, member};
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era};
+use crate::redact::Written;
 
 impl Player {
     pub(super) fn wants_log(&self, session: usize, play: Option<&Play>, item: &Item) -> bool {
@@ -109,8 +110,9 @@ impl Player {
     /// How the client's answer to a question differs from the recorded one, as far as it matters, in words.
     pub(super) fn reply_difference(&self, ask: u32, answer: u32, text: &str, view: &View) -> Option<String> {
         let (question, recorded) = self.tape.item(ask).zip(self.tape.item(answer))?;
-        let old = Inputs::of_reply(recorded.view.whole.of(&self.tape.text), &self.rules, recorded.redacted);
-        let new = Inputs::of_reply(view.whole.of(text), &self.rules, false);
+        let written = self.tape.written_within(recorded);
+        let old = Inputs::of_reply(recorded.view.whole.of(&self.tape.text), &self.rules, written);
+        let new = Inputs::of_reply(view.whole.of(text), &self.rules, Written::Live);
         let difference = match (old, new) {
             (Some(old), Some(new)) if new.stand_for(&old, self.options.inputs, &self.rules) => return None,
             (Some(_), Some(_)) => "answered otherwise than recorded",

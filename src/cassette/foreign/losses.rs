@@ -299,6 +299,8 @@ impl Found<'_> {
         }
         if mine.redacted != yours.redacted && !mine.redacted.is_empty() {
             self.lost.at("the mark that a message was redacted", index);
+        } else if mine.placeholders != yours.placeholders && mine.placeholders.is_some() {
+            self.lost.at("that text in a redacted message only looks like a placeholder", index);
         }
         for (name, value) in &mine.extra {
             if !yours.extra.iter().any(|(other, same)| other == name && same == value) {

@@ -10,7 +10,7 @@ mod thorough;
 
 use std::sync::Arc;
 
-use super::{Redactor, Rules, Side};
+use super::{Redactor, Rules, Side, Written};
 use crate::jsonrpc::canonical;
 use crate::jsonrpc::tree::Tree;
 
@@ -33,7 +33,7 @@ fn redact(own: &[&str], text: &str) -> String {
 /// The comparison form under the rules.
 fn form(rules: &Rules, text: &str) -> String {
     let tree = Tree::of(text).unwrap();
-    let treatments = rules.treatments(&tree, false);
+    let treatments = rules.treatments(&tree, Written::Live);
     let mut out = Vec::new();
     canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
     let _ = treatments.settle(&mut out, 0);

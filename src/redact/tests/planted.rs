@@ -140,17 +140,17 @@ fn no_planted_secret_is_left_and_nothing_else_changes() {
         assert!(Tree::of(&recorded).is_ok(), "{round}: {recorded}");
         assert_eq!(redactor.redact(&recorded, Side::Client), None, "{round}: {recorded}");
 
-        let key = |text: &str, recorded: bool| {
+        let key = |text: &str, written: Written<'_>| {
             let tree = Tree::of(text).unwrap();
-            let treatments = rules.treatments(&tree, recorded);
+            let treatments = rules.treatments(&tree, written);
             let mut out = Vec::new();
             canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
             let _ = treatments.settle(&mut out, 0);
             out
         };
-        let old = key(&recorded, true);
+        let old = key(&recorded, Written::All);
         for live in [&text, &recorded] {
-            let new = key(live, false);
+            let new = key(live, Written::Live);
             assert!(old == new || fit(&old, &new).is_some(), "{round}: {recorded}\n{live}");
         }
     }

@@ -165,7 +165,7 @@ fn planted_secrets_go_and_nothing_else_changes() {
         assert_eq!(form(&rules, &recorded), form(&rules, &text), "{round}: {recorded}");
         assert_eq!(form(&rules, &recorded), form(&rules, &live), "{round}: {recorded}");
         let paths = |text: &str| {
-            let leaves = rules.treatments(&Tree::of(text).unwrap(), false).leaves;
+            let leaves = rules.treatments(&Tree::of(text).unwrap(), Written::Live).leaves;
             leaves.into_iter().map(|leaf| leaf.0).collect::<Vec<_>>()
         };
         assert_eq!(paths(&recorded), paths(&live), "{round}");

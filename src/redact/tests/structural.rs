@@ -408,7 +408,7 @@ fn covered_values_compare_equal_to_any() {
 fn covered_leaves_are_listed() {
     let text = arguments(r#"{"password":"a","x":"{\"token\":[\"b\",1,\"\"]}","f":"token=c%20d","q":"z"}"#);
     let tree = Tree::of(&text).unwrap();
-    let treatments = rules(&[]).treatments(&tree, false);
+    let treatments = rules(&[]).treatments(&tree, Written::Live);
     let leaves: Vec<_> =
         treatments.leaves.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
     assert_eq!(
@@ -420,7 +420,7 @@ fn covered_leaves_are_listed() {
         ]
     );
     let plain = arguments(r#"{"q":"z"}"#);
-    assert!(rules(&[]).treatments(&Tree::of(&plain).unwrap(), false).is_empty());
+    assert!(rules(&[]).treatments(&Tree::of(&plain).unwrap(), Written::Live).is_empty());
 }
 
 #[test]

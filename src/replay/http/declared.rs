@@ -39,7 +39,7 @@ impl Declared {
 
     fn add(&mut self, list: &str, redaction: &redact::Rules) {
         let Ok(tree) = Tree::of(list) else { return };
-        let treatments = redaction.treatments(&tree, true);
+        let treatments = redaction.treatments(&tree, redact::Written::All);
         let hidden = |node: usize| treatments.covers(node);
         let Some(tools) = tree.path(&["result", "tools"]) else { return };
         for tool in tree.children(tools) {

@@ -193,7 +193,7 @@ fn plain() -> Rules {
 
 fn key(message: &str, rules: &Rules) -> Vec<u8> {
     let view = View::of(message).unwrap_or_else(|error| panic!("{error:?}: {message}"));
-    of(message, &view, mcp::era(message, &view), rules, false).bytes
+    of(message, &view, mcp::era(message, &view), rules, Written::Live).bytes
 }
 
 fn request(arguments: &Json, random: &mut Random) -> String {

@@ -275,6 +275,8 @@ impl Writer<'_> {
         self.dropped.add("how an HTTP exchange ended", usize::from(more.end.is_some()));
         let ids = more.redacted.iter().any(|id| id != RULE);
         self.dropped.add("the ids of the rules that redacted a message", usize::from(ids));
+        let own = "that text in a redacted message only looks like a placeholder";
+        self.dropped.add(own, usize::from(more.placeholders.is_some()));
         self.notes.add("the mark of messages that a later run appended is left out", usize::from(more.live));
         if !is_message {
             self.dropped.add("unknown fields of a record without a message", more.extra.len());
