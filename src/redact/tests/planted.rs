@@ -3,9 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::super::fit;
+use super::super::{fit, fit_whole, noted};
 use super::random::Dice;
 use super::*;
+use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 
 const WORDS: [&str; 9] = [
@@ -27,9 +28,30 @@ struct Writer {
     dice: Dice,
     /// What must not be left, by spelling.
     planted: Vec<String>,
+    /// Text that only looks like placeholders, each once, where such is wanted.
+    own: Option<Vec<String>>,
 }
 
 impl Writer {
+    /// Text that looks like a placeholder.
+    fn look_alike(&mut self) -> Option<String> {
+        let own = self.own.as_mut()?;
+        if own.len() == 100 || self.dice.roll(3) > 0 {
+            return None;
+        }
+        let n = 100 + own.len();
+        let forms = [
+            format!("192.0.2.{n}"),
+            format!("redacted-{n}@redacted.invalid"),
+            format!("00000000-0000-4000-8000-000000000{n}"),
+            format!("REDACTED-{n}"),
+            format!("https://redacted.invalid/{n}"),
+        ];
+        let chosen = forms[self.dice.roll(forms.len())].clone();
+        own.push(chosen.clone());
+        Some(chosen)
+    }
+
     /// A text with a secret in it, and what is to become of it.
     fn secret(&mut self, kinds: &[usize]) -> (String, String) {
         let n = 1000 + self.planted.len();
@@ -55,7 +77,7 @@ impl Writer {
             let (left, right) = if self.dice.roll(3) == 0 {
                 self.secret(&[0, 1, 2, 3, 4, 5, 6, 7])
             } else {
-                let word = self.dice.pick(&WORDS).to_owned();
+                let word = self.look_alike().unwrap_or_else(|| self.dice.pick(&WORDS).to_owned());
                 (word.clone(), word)
             };
             one += &left;
@@ -108,7 +130,10 @@ impl Writer {
                 // Some of the others are names that a rule over names knows.
                 self.secret(&[0, 1, 4, 5])
             } else {
-                let name = self.dice.pick(&["a", "b", "täg", "q\"uote", "uri", "text"]).to_owned();
+                let own = self.look_alike();
+                let name = own.unwrap_or_else(|| {
+                    self.dice.pick(&["a", "b", "täg", "q\"uote", "uri", "text"]).to_owned()
+                });
                 (name.clone(), name)
             };
             let (left, right) = self.value(depth);
@@ -123,12 +148,10 @@ impl Writer {
 fn no_planted_secret_is_left_and_nothing_else_changes() {
     let rules = Arc::new(rules(&[]));
     let forms = regex::Regex::new(r"REDACTED-[0-9]+|redacted-[0-9]+@redacted\.invalid").unwrap();
-    let mut writer = Writer { dice: Dice(0x2545_f491_4f6c_dd1d), planted: Vec::new() };
+    let mut writer = Writer { dice: Dice(0x2545_f491_4f6c_dd1d), planted: Vec::new(), own: None };
     for round in 0..800 {
         writer.planted.clear();
         let (inside, expected) = writer.object(4);
-        let frame =
-            |inside: &str| format!(r#"{{"id":1,"method":"tools/call","params":{{"arguments":{inside}}}}}"#);
         let (text, expected) = (frame(&inside), frame(&expected));
         let mut redactor = Redactor::new(Arc::clone(&rules), 1);
         let recorded =
@@ -140,18 +163,75 @@ fn no_planted_secret_is_left_and_nothing_else_changes() {
         assert!(Tree::of(&recorded).is_ok(), "{round}: {recorded}");
         assert_eq!(redactor.redact(&recorded, Side::Client), None, "{round}: {recorded}");
 
-        let key = |text: &str, written: Written<'_>| {
-            let tree = Tree::of(text).unwrap();
-            let treatments = rules.treatments(&tree, written);
-            let mut out = Vec::new();
-            canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
-            let _ = treatments.settle(&mut out, 0);
-            out
-        };
-        let old = key(&recorded, Written::All);
+        let old = key(&rules, &recorded, Written::All);
         for live in [&text, &recorded] {
-            let new = key(live, Written::Live);
+            let new = key(&rules, live, Written::Live);
             assert!(old == new || fit(&old, &new).is_some(), "{round}: {recorded}\n{live}");
         }
     }
+}
+
+fn frame(inside: &str) -> String {
+    format!(r#"{{"id":1,"method":"tools/call","params":{{"arguments":{inside}}}}}"#)
+}
+
+fn key(rules: &Rules, text: &str, written: Written<'_>) -> Vec<u8> {
+    let tree = Tree::of(text).unwrap();
+    let treatments = rules.treatments(&tree, written);
+    let mut out = Vec::new();
+    canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
+    let _ = treatments.settle(&mut out, 0);
+    out
+}
+
+fn in_order(rules: &Rules, text: &str, written: Written<'_>) -> Vec<u8> {
+    let tree = Tree::of(text).unwrap();
+    let treatments = rules.verbatim(&tree, written);
+    let mut out = Vec::new();
+    canonical::write_in_order(&tree, 0, &mut out, &mut |node| treatments.treat(node));
+    let _ = treatments.settle(&mut out, 0);
+    out
+}
+
+#[test]
+fn text_that_looks_like_a_placeholder_stands_for_itself_only() {
+    let rules = Arc::new(rules(&[]));
+    let mut writer = Writer { dice: Dice(0x1234_5678_9abc_def1), planted: Vec::new(), own: Some(Vec::new()) };
+    let (mut told, mut tried) = (0, 0);
+    for round in 0..300 {
+        writer.planted.clear();
+        writer.own.as_mut().unwrap().clear();
+        let text = frame(&writer.object(4).0);
+        let mut redactor = Redactor::new(Arc::clone(&rules), 1);
+        let redacted = redactor.redact(&text, Side::Client);
+        let note = redactor.note(&text, redacted.as_ref(), Written::Nothing);
+        let recorded = redacted.as_ref().map_or(&text, |redacted| &redacted.text);
+        let whole = Span::new(0, recorded.len());
+        let spans = note.as_ref().map(|note| noted(note, recorded, whole).unwrap());
+        let written = match (&redacted, &spans) {
+            (None, _) => Written::Nothing,
+            (_, None) => Written::All,
+            (_, Some(spans)) => Written::At { spans, base: 0 },
+        };
+        told += usize::from(redacted.is_some() && spans.is_some());
+        let old = key(&rules, recorded, written);
+        let answers = |live: &str| {
+            let (new, spelled) = (key(&rules, live, Written::Live), canonical::of(live).unwrap());
+            // Names that are placeholders on one side only are in other places among the others.
+            let in_order = || {
+                let (old, new) = (in_order(&rules, recorded, written), in_order(&rules, live, Written::Live));
+                fit_whole(&old, &new).is_some()
+            };
+            old == new || [new, spelled].iter().any(|new| fit(&old, new).is_some()) || in_order()
+        };
+        assert!(answers(&text), "{round}: {recorded}\n{text}\n{note:?}");
+        for own in writer.own.as_ref().unwrap() {
+            for other in ["other", "192.0.2.99", "eve@mail.example"] {
+                let live = text.replace(own.as_str(), other);
+                tried += usize::from(live != text);
+                assert!(live == text || !answers(&live), "{round}: {recorded}\n{live}\n{note:?}");
+            }
+        }
+    }
+    assert!(told > 50 && tried > 500, "{told} {tried}");
 }
