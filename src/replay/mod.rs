@@ -21,6 +21,7 @@ mod options;
 mod output;
 pub mod pace;
 mod place;
+mod placeholders;
 pub mod player;
 pub mod refused;
 pub mod report;

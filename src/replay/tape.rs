@@ -8,12 +8,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::facts::{Facts, GET, Manners, Wire};
 use super::place::Place;
+use super::placeholders::Placeholders;
+use super::threads::note;
 use crate::cassette::{Body, Cassette, Ended, Exit, Head, Record, Side, Timing};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::{Span, elements};
 use crate::jsonrpc::string;
 use crate::mcp::{self, Era};
-use crate::redact::{Written, noted};
+use crate::redact::Written;
 
 /// One message of the tape.
 #[derive(Clone, Copy, Debug)]
@@ -137,8 +139,7 @@ pub struct Tape {
     pub notes: Vec<String>,
     /// Where its server was.
     pub place: Place,
-    /// Where placeholders are in the messages of a record, where not all that looks like one is one.
-    noted: HashMap<u32, Vec<Span>>,
+    placeholders: Placeholders,
     pub(super) wire: Wire,
 }
 
@@ -163,7 +164,7 @@ impl Tape {
             legacy: false,
             capabilities: Vec::new(),
             notes: Vec::new(),
-            noted: HashMap::new(),
+            placeholders: Placeholders::default(),
             wire: Wire::new(&cassette.text, &cassette.records, server, &place),
             place,
         };
@@ -189,11 +190,7 @@ impl Tape {
     /// What redaction wrote in a message, by places in [`Tape::text`].
     #[must_use]
     pub fn written(&self, item: &Item) -> Written<'_> {
-        match self.noted.get(&item.record) {
-            _ if !item.redacted => Written::Nothing,
-            Some(spans) => Written::At { spans, base: 0 },
-            None => Written::All,
-        }
+        self.placeholders.of(item)
     }
 
     /// The same for the text of the message alone.
@@ -248,11 +245,7 @@ impl Tape {
                 last = Some((key, conn));
                 let exchange = Wire::exchange(&record);
                 let redacted = record.more.as_ref().is_some_and(|more| !more.redacted.is_empty());
-                let note = record.more.as_ref().and_then(|more| more.placeholders.as_deref());
-                if let Some((note, view)) = note.zip(record.view()) {
-                    let spans = noted(note, &self.text, view.whole);
-                    self.noted.extend(spans.map(|spans| (index_of(index), spans)));
-                }
+                self.placeholders.read(&self.text, &record, index_of(index));
                 let item = |view| Item {
                     record: index_of(index),
                     conn,
@@ -290,6 +283,11 @@ impl Tape {
             },
         );
         self.items = items.collect();
+        self.notes.extend(note(
+            &self.placeholders.stale,
+            "its `placeholders` do not fit its payload",
+            "all that looks like a placeholder there stands for any value",
+        ));
         if !batched.is_empty() {
             self.items = with_batches(&self.items, &batched);
         }

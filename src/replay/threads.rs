@@ -416,7 +416,7 @@ impl<'t> Waiting<'t> {
 }
 
 /// Says where something is so in the recording, and what comes of it.
-fn note(records: &[u32], what: &str, so: &str) -> Option<String> {
+pub(super) fn note(records: &[u32], what: &str, so: &str) -> Option<String> {
     let first = records.first()?;
     let more = match records.len() - 1 {
         0 => String::new(),
