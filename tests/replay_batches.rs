@@ -42,7 +42,7 @@ fn an_array_that_is_no_batch_is_an_invalid_request() {
     client.expect("[]", &empty);
     client.expect(" [ ] ", &empty);
     // Each element that is no message has an answer of its own, as JSON-RPC says.
-    client.expect("[1]", &batch(&[element.clone()]));
+    client.expect("[1]", &batch(std::slice::from_ref(&element)));
     client.expect(
         &batch(&["1".to_owned(), call("7", "a", "{}"), "[]".to_owned()]),
         &batch(&[element.clone(), said("7", "a"), element.clone()]),
