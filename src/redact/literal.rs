@@ -2,6 +2,7 @@
 //! `process.env.TOKEN || 'hunter2'`. The code is left alone, what is written out in it is not, unless it is only the name
 //! of what is got.
 
+use super::key::{Count, Spared};
 use super::placeholder::is_placeholder;
 use super::quotes::{Quotes, is_quote, quoted_end};
 use super::reference::{ends_there, is_reference};
@@ -32,6 +33,49 @@ const ABOUT: [&str; 12] = [
     "name",
     "prompt",
     "title",
+];
+/// Arguments by name that say where, who and of which kind.
+const PLACES: [&str; 40] = [
+    "account",
+    "algorithm",
+    "audience",
+    "base_url",
+    "bucket",
+    "charset",
+    "client_id",
+    "database",
+    "db",
+    "dbname",
+    "dialect",
+    "domain",
+    "driver",
+    "email",
+    "endpoint",
+    "engine",
+    "grant_type",
+    "host",
+    "hostname",
+    "issuer",
+    "kind",
+    "level",
+    "method",
+    "mode",
+    "namespace",
+    "path",
+    "port",
+    "profile",
+    "protocol",
+    "provider",
+    "realm",
+    "region",
+    "scheme",
+    "scope",
+    "service",
+    "tenant",
+    "type",
+    "url",
+    "user",
+    "username",
 ];
 /// Arguments that say how.
 const HOW: [&str; 12] = [
@@ -76,7 +120,7 @@ pub(super) fn literals(rules: &Rules, text: &str, start: usize, quotes: &Quotes)
         // It is not closed, and may be no code.
         return Vec::new();
     }
-    code.found
+    code.found.into_iter().map(|(span, _)| span).collect()
 }
 
 struct Code<'a> {
@@ -86,7 +130,8 @@ struct Code<'a> {
     start: usize,
     at: usize,
     limit: usize,
-    found: Vec<Span>,
+    /// Strings, and whether an argument around each has a secret's name.
+    found: Vec<(Span, bool)>,
 }
 
 /// An open bracket.
@@ -99,6 +144,19 @@ struct Bracket {
     index: usize,
     /// The name of the argument.
     keyword: Option<Span>,
+    /// How many strings were noted when it was opened.
+    noted: usize,
+    /// The argument that it stands in, or one around that, has a secret's name.
+    inside: bool,
+    /// An argument in it has one.
+    tells: bool,
+}
+
+impl Bracket {
+    /// Whether what stands there now is named as secret.
+    fn is_named(&self, code: &Code<'_>) -> bool {
+        self.inside || self.keyword.is_some_and(|keyword| code.is_secret_name(keyword))
+    }
 }
 
 impl Code<'_> {
@@ -136,15 +194,19 @@ impl Code<'_> {
             }
             let Some(open) = self.peek().filter(|byte| b"([".contains(byte)) else { return true };
             let head = Span::new(from, self.at);
-            if !self.brackets(self.bracket(open, head, open == b'[')) {
+            let mut stack = vec![self.bracket(open, head, open == b'[', None)];
+            let closed = self.brackets(&mut stack);
+            while let Some(bracket) = stack.pop() {
+                self.close(&bracket);
+            }
+            if !closed {
                 return false;
             }
         }
     }
 
     /// What stands in brackets; false where they are not closed here.
-    fn brackets(&mut self, first: Bracket) -> bool {
-        let mut stack = vec![first];
+    fn brackets(&mut self, stack: &mut Vec<Bracket>) -> bool {
         self.at += 1;
         let mut word: Option<Span> = None;
         while let Some(byte) = self.peek() {
@@ -162,10 +224,13 @@ impl Code<'_> {
                 b'(' | b'[' | b'{' => {
                     let subscript = byte == b'[' && word.is_some();
                     let head = word.take().unwrap_or(Span::new(here, here));
-                    stack.push(self.bracket(byte, head, subscript));
+                    let bracket = self.bracket(byte, head, subscript, stack.last());
+                    stack.push(bracket);
                 }
                 b')' | b']' | b'}' => {
-                    if stack.pop().is_none_or(|bracket| bracket.close != byte) {
+                    let Some(bracket) = stack.pop() else { return false };
+                    self.close(&bracket);
+                    if bracket.close != byte {
                         return false;
                     }
                     if stack.is_empty() {
@@ -183,6 +248,7 @@ impl Code<'_> {
                 b'=' | b':' if !self.rest().starts_with([':', '=']) => {
                     if let Some(bracket) = stack.last_mut() {
                         bracket.keyword = word.take();
+                        bracket.tells |= bracket.keyword.is_some_and(|keyword| self.is_secret_name(keyword));
                     }
                 }
                 b' ' => {}
@@ -197,7 +263,20 @@ impl Code<'_> {
         false
     }
 
-    fn bracket(&self, open: u8, head: Span, subscript: bool) -> Bracket {
+    /// Where one argument is named as secret the others are none: `connect(host="db", password="x")`.
+    fn close(&mut self, bracket: &Bracket) {
+        if bracket.tells && !bracket.inside {
+            let noted = self.found.split_off(bracket.noted.min(self.found.len()));
+            self.found.extend(noted.into_iter().filter(|(_, named)| *named));
+        }
+    }
+
+    fn is_secret_name(&self, name: Span) -> bool {
+        let facts = self.rules.facts(name.of(self.text));
+        facts.rule.is_some() && facts.spared == Spared::No && facts.count != Count::Word
+    }
+
+    fn bracket(&self, open: u8, head: Span, subscript: bool, within: Option<&Bracket>) -> Bracket {
         let close = match open {
             b'(' => b')',
             b'[' => b']',
@@ -208,7 +287,16 @@ impl Code<'_> {
         let getter = open == b'('
             && (GETTERS.iter().any(|front| name.starts_with(front))
                 || GETTER_ENDS.iter().any(|end| name.ends_with(end)));
-        Bracket { close, getter, subscript, index: 0, keyword: None }
+        Bracket {
+            close,
+            getter,
+            subscript,
+            index: 0,
+            keyword: None,
+            noted: self.found.len(),
+            inside: within.is_some_and(|within| within.is_named(self)),
+            tells: false,
+        }
     }
 
     /// A string at the place, which is noted where it could be what is looked for; false where it is none or not closed.
@@ -223,7 +311,8 @@ impl Code<'_> {
         let (end, closed) = quoted_end(value.as_bytes(), quote, slashes);
         let span = Span::new(mark + 1, mark + 1 + end);
         if self.is_secret(span.of(self.text), within) {
-            self.found.push(span);
+            let named = within.is_some_and(|bracket| bracket.is_named(self));
+            self.found.push((span, named));
         }
         self.at = span.end + slashes + 1;
         closed && self.at <= self.limit
@@ -247,7 +336,8 @@ impl Code<'_> {
             return false;
         }
         if let Some(keyword) = bracket.keyword {
-            return !ABOUT.contains(&keyword.of(self.text));
+            let keyword = keyword.of(self.text);
+            return !ABOUT.contains(&keyword) && PLACES.binary_search(&keyword).is_err();
         }
         let key = bracket.subscript
             || (bracket.index == 0
@@ -292,4 +382,14 @@ fn is_key(value: &str) -> bool {
 /// Whether this asks somebody for something.
 fn is_prompt(value: &str) -> bool {
     value.trim_end().ends_with([':', '?', '>']) || value.contains(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_in_order() {
+        assert!(PLACES.is_sorted());
+    }
 }

@@ -5,7 +5,8 @@ use super::literal::literals;
 use super::placeholder::is_placeholder;
 use super::quotes::{Quotes, is_quote, quoted_end, slashes_behind};
 use super::reference::{
-    begins_with_code, begins_with_description, begins_with_reference, is_handed_on, is_reference, is_type,
+    begins_with_code, begins_with_description, begins_with_reference, is_handed_on, is_metavariable,
+    is_passed, is_reference, is_type,
 };
 use super::rules::Rules;
 use crate::jsonrpc::scan::Span;
@@ -203,8 +204,13 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quo
     }
     let value = text.get(start..start + length)?.trim_end();
     let value = value.get(..closing(text, name, value).unwrap_or(value.len()))?;
-    let harmless = is_harmless(rules, value, text.get(start..)?) || is_handed_on(name.span.of(text), value);
-    (!harmless || is_placeholder(value)).then(|| Span::new(start, start + value.len()))
+    let span = Span::new(start, start + value.len());
+    let named = name.span.of(text);
+    let harmless = is_harmless(rules, value, text.get(start..)?)
+        || is_handed_on(named, value)
+        || is_metavariable(named, value)
+        || is_passed(text, name.span, span);
+    (!harmless || is_placeholder(value)).then_some(span)
 }
 
 /// Where the `>` stands that closes what the name stands in, as in `<https://h/?token=x>.`: it is no part of the value.

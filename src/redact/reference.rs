@@ -2,6 +2,7 @@
 //! Whatever a person could have chosen for a password is not among them.
 
 use super::rules::Rules;
+use crate::jsonrpc::scan::Span;
 
 /// Words for the type of a value, and for whether there has to be one.
 const TYPES: [&str; 22] = [
@@ -69,6 +70,97 @@ pub(super) fn is_handed_on(name: &str, value: &str) -> bool {
     let bare = value.trim_end_matches([';', ',']);
     let is_end = |own: &str| own == bare || own.strip_suffix(bare).is_some_and(|front| front.ends_with('_'));
     own.is_some_and(is_end) && !has_digits(bare) && is_name(bare)
+}
+
+/// Whether the value, which stands in no quotes, is a variable that an argument or a member is given: `f(token=token)`,
+/// `f(token=cfg.token)`, `f(host="db", password=pw)`, and lines of such that end in a comma. A line that ends without
+/// one may be of settings, where a password may well be `password`.
+pub(super) fn is_passed(text: &str, name: Span, value: Span) -> bool {
+    let written = value.of(text);
+    let variable = written.trim_end_matches(',');
+    if !is_dotted(variable) {
+        return false;
+    }
+    let last = |path: &str| path.rsplit('.').next().map(str::to_owned);
+    let same = last(variable) == last(name.of(text));
+    let behind = text.get(value.start + variable.len()..).unwrap_or("");
+    let Some(open) = call_around(text, name.start) else {
+        let lead = text.get(..name.start).unwrap_or("").bytes().rev();
+        let indent = lead.clone().take(LONGEST_CALL).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let begins = indent > 0 && lead.clone().nth(indent).is_none_or(|byte| byte == b'\n');
+        let ends =
+            behind.strip_prefix(',').is_some_and(|rest| rest.is_empty() || rest.starts_with(['\n', '\r']));
+        return same && begins && ends;
+    };
+    let within = text.get(open..name.start).unwrap_or("").bytes();
+    let rest = behind.bytes().take(LONGEST_CALL).take_while(|byte| !b")\n".contains(byte));
+    // Where strings have quotes, what has none is no string.
+    let quoted = || within.chain(rest).any(|byte| matches!(byte, b'"' | b'\''));
+    behind.trim_start_matches(' ').starts_with([',', ')']) && (same || (!has_digits(variable) && quoted()))
+}
+
+/// How far off the parentheses of a call may be.
+const LONGEST_CALL: usize = 256;
+
+/// Behind the parenthesis of the call on the same line in which `at` is.
+fn call_around(text: &str, at: usize) -> Option<usize> {
+    let front = text.as_bytes().get(at.saturating_sub(LONGEST_CALL)..at)?;
+    let line = front
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(front, |newline| front.get(newline + 1..).unwrap_or_default());
+    let mut depth = 0_usize;
+    for (offset, byte) in line.iter().rev().enumerate() {
+        match byte {
+            b')' => depth += 1,
+            b'(' if depth > 0 => depth -= 1,
+            b'(' => {
+                let called = line.len().checked_sub(offset + 2).and_then(|before| line.get(before));
+                let called = called.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_)]".contains(byte));
+                return called.then_some(at - offset);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether the help of a program says by this that the option has an argument: `--password PASSWORD`,
+/// `--api-key=KEY`.
+pub(super) fn is_metavariable(name: &str, value: &str) -> bool {
+    const ANY: [&str; 14] = [
+        "ENV",
+        "FILE",
+        "ID",
+        "KEY",
+        "NAME",
+        "PASSPHRASE",
+        "PASSWORD",
+        "PATH",
+        "SECRET",
+        "STR",
+        "STRING",
+        "TEXT",
+        "TOKEN",
+        "VALUE",
+    ];
+    let value = value.trim_end_matches(['.', ',', ';']);
+    let own = name.trim_start_matches('-').to_ascii_uppercase();
+    let mut words = value.split(['_', '-']);
+    name.starts_with("--")
+        && words.all(|word| ANY.contains(&word) || own.split(['_', '-']).any(|own| own == word))
+}
+
+/// Whether a value is one of the few words that this name has in files everybody has, where it names no secret:
+/// `secrets: inherit` and `id-token: write` in workflows, `credentials: "include"` in requests of browsers.
+pub(super) fn is_known_word(name: &str, value: &str) -> bool {
+    let words: &[&str] = match name {
+        "secrets" => &["inherit"],
+        "id-token" => &["none", "read", "write"],
+        "credentials" => &["include", "omit", "same-origin"],
+        _ => return false,
+    };
+    words.contains(&value)
 }
 
 /// Whether `text` begins with a reference in braces or brackets and nothing else before the next blank behind it.
@@ -199,4 +291,50 @@ fn is_constant(name: &str) -> bool {
 
 fn has_digits(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_passed_in_code_only() {
+        for (front, name, sign, value, behind, expected) in [
+            ("a(", "token", "=", "token", ")", true),
+            ("a(b(), ", "token", "=", "cfg.token", ", c)", true),
+            ("a(b='x', ", "token", "=", "tok", ")", true),
+            ("a(", "token", "=", "tok", ", b=\"x\")", true),
+            ("A(\n  ", "token", "=", "token", ",\n)", true),
+            ("{\n\t", "token", ": ", "req.token,", "\n}", true),
+            // Nothing says that these are code.
+            ("a(", "token", "=", "tok", ")", false),
+            ("a(b='x', ", "token", "=", "tok9", ")", false),
+            ("a(b) ", "token", "=", "token", "", false),
+            ("admin (", "token", "=", "token", ")", false),
+            ("", "token", "=", "token", ",", false),
+            ("x:\n  ", "token", ": ", "token", "\n", false),
+            ("x, ", "token", "=", "token", ", y", false),
+            ("a('x'\n ", "token", "=", "tok", ")", false),
+        ] {
+            let text = [front, name, sign, value, behind].concat();
+            let at = front.len() + name.len() + sign.len();
+            let spans = (Span::new(front.len(), front.len() + name.len()), Span::new(at, at + value.len()));
+            assert_eq!(is_passed(&text, spans.0, spans.1), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn help_names_arguments_in_capitals() {
+        for (name, value, expected) in [
+            ("--password", "PASSWORD", true),
+            ("--db-password", "PASSWORD", true),
+            ("--api-key", "API_KEY.", true),
+            ("--secret", "SECRET_FILE", true),
+            ("--password", "HUNTER", false),
+            ("--password", "password", false),
+            ("password", "PASSWORD", false),
+        ] {
+            assert_eq!(is_metavariable(name, value), expected, "{name} {value}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use super::names::Names;
 use super::pack::TextPack;
 use super::placeholder::{FORMS, is_placeholder, mask, pseudonym};
 use super::prefilter::Prefilter;
-use super::reference::is_reference;
+use super::reference::{is_known_word, is_reference};
 use super::treatments::Treatments;
 use super::triggers::Triggers;
 use super::written::Written;
@@ -516,7 +516,8 @@ impl Rules {
         let facts = self.facts(name);
         let rule = facts.rule.filter(|_| facts.spared == Spared::No)?;
         let count = || facts.count != Count::No && is_count(value);
-        (!self.is_default(rule) || !(count() || is_reference(self, value))).then_some(rule)
+        let harmless = || count() || is_known_word(name, value) || is_reference(self, value);
+        (!self.is_default(rule) || !harmless()).then_some(rule)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::net::Ipv4Addr;
 
 use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::tree::{Kind, Tree};
 
 /// Programs and libraries whose versions have four parts, and that nobody calls a machine by.
 const PACKAGES: [&str; 27] = [
@@ -127,6 +128,63 @@ const BEFORE_ADDRESSES: [&str; 68] = [
     "with",
     "worker",
 ];
+
+/// Members whose members are packages, or whose elements are versions.
+const LISTS: [&str; 12] = [
+    "constraints",
+    "dependencies",
+    "engines",
+    "installed",
+    "installed_packages",
+    "overrides",
+    "packages",
+    "requirements",
+    "requires",
+    "resolutions",
+    "resolved",
+    "versions",
+];
+
+/// Members of what tells which versions there are of a package.
+const OFFERS: [&str; 8] =
+    ["available", "current", "installed", "latest", "minimum", "newest", "required", "wanted"];
+
+/// Whether a string of JSON is a version of four parts, by what it stands in or beside: in `dependencies` and lists
+/// like that, between other versions, or as one of those that there are.
+pub(super) fn is_version(tree: &Tree<'_>, index: usize) -> bool {
+    /// Looking at no more siblings keeps large objects linear.
+    const MOST: usize = 64;
+    let inside = |index: usize| tree.text_of(index).trim_matches('"');
+    let number = inside(index).trim_start_matches(['^', '~', '=', '<', '>', ' ', 'v']);
+    if !number.parse().is_ok_and(may_be_version) || index == 0 {
+        return false;
+    }
+    let Some(node) = tree.node(index) else { return false };
+    let parent = node.parent;
+    let name = |index: usize| {
+        tree.node(index).and_then(|node| node.name).map_or("", |name| name.of(tree.text).trim_matches('"'))
+    };
+    let list = name(parent).to_ascii_lowercase();
+    if LISTS.binary_search(&list.as_str()).is_ok() || list.ends_with("dependencies") {
+        return true;
+    }
+    let siblings = || tree.children(parent).take(MOST).filter(|sibling| *sibling != index);
+    let is_offer = |name: &str| OFFERS.binary_search(&name.to_ascii_lowercase().as_str()).is_ok();
+    if is_offer(name(index)) {
+        let tells = |name: &str| is_offer(name) || name.to_ascii_lowercase().ends_with("version");
+        return siblings().any(|sibling| tells(name(sibling)));
+    }
+    let parts = |index: usize| {
+        let text = inside(index).trim_start_matches(['^', '~', '=', '<', '>', ' ', 'v']);
+        let parts = text.split('.').count();
+        text.split('.').all(is_number).then_some(parts)
+    };
+    let others =
+        || siblings().filter(|sibling| tree.node(*sibling).is_some_and(|node| node.kind == Kind::String));
+    others().all(|other| matches!(parts(other), Some(2..=4)))
+        && others().filter(|other| parts(*other) == Some(3)).count() >= 2
+        && others().count() == siblings().count()
+}
 
 /// Whether the four numbers at `span` are the version of a package, by the name in front of them, what is done to it,
 /// or the lines around. Private addresses are never taken for one here.
@@ -259,6 +317,7 @@ mod tests {
 
     #[test]
     fn words_are_in_order() {
+        assert!(LISTS.is_sorted() && OFFERS.is_sorted());
         assert!(PACKAGES.is_sorted() && DONE.is_sorted() && BEFORE_ADDRESSES.is_sorted());
     }
 }

@@ -8,9 +8,11 @@ use super::key::{Count, Spared, is_count};
 use super::look::{Look, Scope};
 use super::names::Name;
 use super::pairs;
+use super::reference::is_known_word;
 use super::roles::Roles;
 use super::rules::{Facts, Rules};
 use super::schema;
+use super::versions;
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;
 use crate::jsonrpc::tree::{Kind, Node, Tree};
@@ -135,7 +137,8 @@ impl Walk {
                     if let Some(scope) = scope
                         && look.string(tree.text_of(index), scope)
                     {
-                        walk.open.push((index, scope));
+                        let version = scope == Scope::All && versions::is_version(tree, index);
+                        walk.open.push((index, if version { Scope::Routing } else { scope }));
                     }
                 }
                 _ => {}
@@ -289,11 +292,17 @@ fn judged(
         Spared::No => facts.count,
     };
     let Some(rule) = facts.rule else { return inherited };
+    let text = |span: Span| span.of(tree.text).trim_matches('"');
+    if node.kind == Kind::String
+        && rules.is_default(rule)
+        && node.name.is_some_and(|name| is_known_word(text(name), text(node.span)))
+    {
+        return inherited;
+    }
     if !rules.is_default(rule) || count == Count::No {
         return Some(Under { rule, counts: false });
     }
-    let harmless = count == Count::Word
-        && (node.kind != Kind::String || is_count(node.span.of(tree.text).trim_matches('"')));
+    let harmless = count == Count::Word && (node.kind != Kind::String || is_count(text(node.span)));
     if harmless {
         inherited.map(|under| Under { counts: true, ..under })
     } else {
