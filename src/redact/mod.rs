@@ -12,6 +12,7 @@
 //! names, URIs, types and cursors of the protocol itself (not members of `arguments` and other user data that are
 //! called alike), and everything MCP reserves in `_meta`.
 
+mod blocks;
 mod detect;
 mod document;
 mod echo;

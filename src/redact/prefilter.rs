@@ -147,7 +147,7 @@ impl Prefilter {
     fn is_named(&self, bytes: &[u8], at: usize) -> bool {
         let front = bytes.get(..at).unwrap_or_default();
         if bytes.get(at) == Some(&b'=') {
-            let blanks = front.iter().rev().take(4).take_while(|byte| **byte == b' ').count();
+            let blanks = front.iter().rev().take(40).take_while(|byte| **byte == b' ').count();
             let front = front.get(..at - blanks).unwrap_or_default();
             // In text a name may be in quotes, escaped ones perhaps.
             let quoted = front.strip_suffix(b"\"").or_else(|| front.strip_suffix(b"'"));

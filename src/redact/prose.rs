@@ -1,13 +1,11 @@
 //! Values that text names: `password=x`, `--api-key x`, `token: "x"`, lines that look like headers, and JSON that was
 //! cut off in the middle. Prose that only speaks of tokens is left alone.
 
+use super::blocks::{continued, quoted_on, scalar, scalar_lines, three_quotes, thrice_quoted};
 use super::literal::literals;
 use super::placeholder::is_placeholder;
 use super::quotes::{Quotes, is_quote, quoted_end, slashes_behind};
-use super::reference::{
-    begins_with_code, begins_with_description, begins_with_reference, is_handed_on, is_metavariable,
-    is_passed, is_reference, is_type,
-};
+use super::reference::{is_handed_on, is_harmless, is_metavariable, is_passed, is_reference};
 use super::rules::Rules;
 use crate::jsonrpc::scan::Span;
 
@@ -29,8 +27,8 @@ pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(us
             continue;
         }
         quotes.advance(text, name.start());
-        let mut values =
-            code_behind(text, separator).map_or_else(Vec::new, |start| literals(rules, text, start, &quotes));
+        let mut values = code_behind(text, &name, separator)
+            .map_or_else(Vec::new, |start| literals(rules, text, start, &quotes));
         if values.is_empty() {
             values.extend(value_behind(rules, text, &name, separator, &quotes));
         }
@@ -41,48 +39,6 @@ pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(us
         }
     }
     found
-}
-
-/// Whether a value says nothing, or is a placeholder. `rest` is the text that it begins.
-fn is_harmless(rules: &Rules, value: &str, rest: &str) -> bool {
-    const WORDS: [&str; 24] = [
-        "",
-        "true",
-        "false",
-        "null",
-        "none",
-        "nil",
-        "undefined",
-        "string",
-        "str",
-        "number",
-        "int",
-        "integer",
-        "boolean",
-        "bool",
-        "any",
-        "bytes",
-        "object",
-        "required",
-        "optional",
-        "missing",
-        "invalid",
-        "expired",
-        "empty",
-        "secret",
-    ];
-    let bare = value.trim_end_matches([';', ',', '.', '?', ')']);
-    is_placeholder(value)
-        || is_placeholder(bare)
-        || WORDS.iter().any(|word| bare.eq_ignore_ascii_case(word))
-        || bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-' | b'_'))
-        || matches!(value, "\\t" | "\\t\\t")
-        || is_reference(rules, value)
-        || is_reference(rules, bare)
-        || begins_with_reference(rules, rest)
-        || begins_with_description(rest)
-        || begins_with_code(rest)
-        || is_type(value)
 }
 
 /// A name and how it is quoted.
@@ -98,6 +54,9 @@ impl Named {
         self.span.start.saturating_sub(self.quote.map_or(0, |(_, slashes)| slashes + 1))
     }
 }
+
+/// How many blanks may stand between a name and its separator, where lists are aligned.
+const MOST_BLANKS: usize = 40;
 
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
@@ -119,10 +78,14 @@ fn name_before(text: &str, at: usize) -> Option<Named> {
     // `password = x`, `"password" : "x"`: white space in front of the separator.
     let mut end = at;
     if byte(at) != Some(b' ') {
-        while end > 0 && at - end < 4 && byte(end - 1) == Some(b' ') {
+        while end > 0 && at - end < MOST_BLANKS && byte(end - 1) == Some(b' ') {
             end -= 1;
         }
     }
+    // `[password] => x`.
+    let listed =
+        byte(at) == Some(b'=') && byte(at + 1) == Some(b'>') && end > 0 && byte(end - 1) == Some(b']');
+    end -= usize::from(listed);
     let mut quote = None;
     if let Some(mark) = end.checked_sub(1).and_then(byte).filter(|byte| is_quote(*byte)) {
         let front = bytes.get(..end - 1)?;
@@ -138,16 +101,62 @@ fn name_before(text: &str, at: usize) -> Option<Named> {
     }
     // A blank in front of the separator is only that behind a name that stands alone or in quotes.
     let spaced = end < at && quote.is_none() && byte(at) != Some(b'=');
-    (!spaced).then_some(Named { span: Span::new(start, end), quote })
+    let open = start.checked_sub(1).and_then(byte) == Some(b'[') && quote.is_none();
+    (!spaced && (open || !listed)).then_some(Named { span: Span::new(start, end), quote })
 }
 
 /// Where code that gets a value could start behind the separator at `at`.
-fn code_behind(text: &str, at: usize) -> Option<usize> {
+fn code_behind(text: &str, name: &Named, at: usize) -> Option<usize> {
     let (separator, rest) = text.as_bytes().get(at..)?.split_first()?;
-    if *separator == b' ' || matches!(rest.first(), Some(b'=' | b'>')) {
-        return None;
+    let sign = match (separator, rest.first()) {
+        (b' ', _) | (_, Some(b'=')) => return None,
+        (_, Some(b'>')) if !(*separator == b'=' && is_arrow(text, name)) => return None,
+        (_, Some(b'>')) => 2,
+        _ => 1,
+    };
+    Some(at + sign + rest.iter().skip(sign - 1).take_while(|byte| **byte == b' ').count())
+}
+
+/// Whether `=>` gives a member of a list its value, and is no function or case: the name is in quotes, or is a symbol.
+fn is_arrow(text: &str, name: &Named) -> bool {
+    let front = text.get(..name.span.start).unwrap_or("");
+    match name.quote {
+        // All that stands in the quotes is the name.
+        Some((mark, _)) => front.ends_with(char::from(mark)),
+        None => front.ends_with(':') && !front.ends_with("::"),
     }
-    Some(at + 1 + rest.iter().take_while(|byte| **byte == b' ').count())
+}
+
+/// The value behind an arrow, for which `start` is: in quotes, or in a list that is printed, to the end of its line.
+fn arrow_value(rules: &Rules, text: &str, name: &Named, start: usize) -> Option<Span> {
+    /// What a value has to be, in words of a framework.
+    const RULES: [&str; 10] = [
+        "confirmed",
+        "encrypted",
+        "filled",
+        "hashed",
+        "nullable",
+        "present",
+        "required",
+        "sometimes",
+        "string",
+        "[FILTERED]",
+    ];
+    let rest = text.get(start..)?;
+    if name.quote.is_none() && text.get(..name.span.start)?.ends_with('[') {
+        let value = rest.split(['\n', '\r']).next()?.trim_end();
+        let nothing = is_harmless(rules, value, rest) || value.ends_with(" Object") || value == "Array";
+        return (is_placeholder(value) || !nothing).then(|| Span::new(start, start + value.len()));
+    }
+    let slashes = rest.bytes().take_while(|byte| *byte == b'\\').count();
+    let quote =
+        rest.as_bytes().get(slashes).copied().filter(|byte| is_quote(*byte) && is_arrow(text, name))?;
+    let inside = start + slashes + 1;
+    let value = text.get(inside..)?;
+    let value = value.get(..quoted_end(value.as_bytes(), quote, slashes).0)?;
+    let says = value.split(['|', ':']).next().is_some_and(|first| RULES.contains(&first));
+    let told = value.chars().any(char::is_alphanumeric) && !says && !is_reference(rules, value);
+    told.then(|| Span::new(inside, inside + value.len()))
 }
 
 /// The value behind the separator at `at`, when this looks like somebody naming a value.
@@ -161,8 +170,12 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quo
     match separator {
         b' ' if !name.span.of(text).starts_with("--") => return None,
         b' ' => {}
-        // `a == b`, `a => b`, `a := b`.
-        b'=' if matches!(bytes.get(start), Some(b'=' | b'>')) => return None,
+        // `a == b`.
+        b'=' if bytes.get(start) == Some(&b'=') => return None,
+        b'=' if bytes.get(start) == Some(&b'>') => {
+            start += 1;
+            return arrow_value(rules, text, name, start + blanks(start)?);
+        }
         b'=' => {
             let space = blanks(start)?;
             // `password = hunter2` in a settings file; `token = get()` is code.
@@ -177,9 +190,18 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quo
         if !own && quotes.close_with(quote, slashes, rest.get(slashes + 1).copied()) {
             return None;
         }
+        if let Some(marks) = three_quotes(text, start) {
+            return thrice_quoted(rules, name.span.of(text), text, start, marks);
+        }
         let inside = start + slashes + 1;
         let value = text.get(inside..)?;
         let (end, closed) = quoted_end(value.as_bytes(), quote, slashes);
+        if !closed
+            && slashes == 0
+            && let Some(end) = quoted_on(text, inside, quote)
+        {
+            return Some(Span::new(inside, end));
+        }
         let value = value.get(..end)?;
         let hidden = value.bytes().all(|byte| matches!(byte, b'*' | b'.'));
         // It closes what was opened on an earlier line.
@@ -187,8 +209,13 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quo
         let closes = !own && !told && value.starts_with([' ', '\t', ')', ']', '}', ',', ';', '+']);
         return (!is_reference(rules, value) && !hidden && !closes).then(|| Span::new(inside, inside + end));
     }
+    if separator == b':'
+        && let Some(lines) = scalar_lines(text, start)
+    {
+        return scalar(rules, text, name.span, lines);
+    }
     let length = match (rest.first()?, separator) {
-        (b'{' | b'[' | b'(', _) | (b'-', b' ') => return None,
+        (b'{' | b'[' | b'(', _) | (b'-' | b'|' | b'&' | b'>', b' ') => return None,
         (_, b':') => header_len(bytes, name, rest)?,
         _ => rest
             .iter()
@@ -204,6 +231,11 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quo
     }
     let value = text.get(start..start + length)?.trim_end();
     let value = value.get(..closing(text, name, value).unwrap_or(value.len()))?;
+    let last = start + value.trim_end_matches('\\').len();
+    let value = match continued(text, name.span, last) {
+        Some(end) if separator != b' ' && last > start => text.get(start..end)?,
+        _ => value,
+    };
     let span = Span::new(start, start + value.len());
     let named = name.span.of(text);
     let harmless = is_harmless(rules, value, text.get(start..)?)

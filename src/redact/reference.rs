@@ -1,6 +1,7 @@
 //! Values that say where a secret is and are none: `$TOKEN`, `{{ token }}`, `<your token>`, `get_token()`, `string`.
 //! Whatever a person could have chosen for a password is not among them.
 
+use super::placeholder::is_placeholder;
 use super::rules::Rules;
 use crate::jsonrpc::scan::Span;
 
@@ -30,6 +31,48 @@ const TYPES: [&str; 22] = [
     "undefined",
 ];
 const BESIDE_TYPES: [&str; 6] = ["default", "not", "optional", "or", "readonly", "required"];
+
+/// Whether a value says nothing, or is a placeholder. `rest` is the text that it begins.
+pub(super) fn is_harmless(rules: &Rules, value: &str, rest: &str) -> bool {
+    const WORDS: [&str; 24] = [
+        "",
+        "true",
+        "false",
+        "null",
+        "none",
+        "nil",
+        "undefined",
+        "string",
+        "str",
+        "number",
+        "int",
+        "integer",
+        "boolean",
+        "bool",
+        "any",
+        "bytes",
+        "object",
+        "required",
+        "optional",
+        "missing",
+        "invalid",
+        "expired",
+        "empty",
+        "secret",
+    ];
+    let bare = value.trim_end_matches([';', ',', '.', '?', ')']);
+    is_placeholder(value)
+        || is_placeholder(bare)
+        || WORDS.iter().any(|word| bare.eq_ignore_ascii_case(word))
+        || bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-' | b'_'))
+        || matches!(value, "\\t" | "\\t\\t")
+        || is_reference(rules, value)
+        || is_reference(rules, bare)
+        || begins_with_reference(rules, rest)
+        || begins_with_description(rest)
+        || begins_with_code(rest)
+        || is_type(value)
+}
 
 /// Whether a whole value is a reference to one that is elsewhere: `$NAME`, `${NAME}`, `$(...)`, `%NAME%`, `{{ name }}`,
 /// `<your name>`, `%s`.
