@@ -45,6 +45,46 @@ fn a_redacted_value_equals_any_string_an_empty_one_and_none() {
 }
 
 #[test]
+fn what_a_layout_names_is_matched_whatever_stands_there() {
+    let texts = |value: &str| {
+        [
+            format!("<login><user>ann</user><password>{value}</password></login>"),
+            format!(r#"<add key="password" value="{value}"/>"#),
+            format!("| user | ann |\n| password | {value} |"),
+            format!("NAME       VALUE\nPASSWORD   {value}\nUSER       ann"),
+            format!("machine h.example\n  login ann\n  password {value}\n"),
+            format!("user: ann\npassword: |\n  {value}\nport: 1"),
+            format!("'user' => 'ann', 'password' => '{value}'"),
+            format!("password = \"\"\"\n{value}\n\"\"\"\nuser = ann"),
+        ]
+    };
+    let lines = |value: &str| -> Vec<String> {
+        let call = |(at, text): (usize, &String)| {
+            call(&at.to_string(), "echo", &serde_json::json!({"text": text}).to_string())
+        };
+        let calls = texts(value);
+        let calls = calls.iter().enumerate().map(|(at, text)| call((at + 1, text)));
+        [initialize("{}"), INITIALIZED.to_owned()].into_iter().chain(calls).collect()
+    };
+    let sandbox = Sandbox::new();
+    let real = lines("FAKE-real-7Kq");
+    sandbox.record_demo("c.json", &real.iter().map(String::as_str).collect::<Vec<_>>());
+    let cassette = sandbox.read("c.json");
+    assert!(!cassette.contains("FAKE-real-7Kq"), "{cassette}");
+    for live in ["FAKE-real-7Kq", "another", "REDACTED-1"] {
+        let live = lines(live);
+        let mut client = sandbox.serve(&[]);
+        client.converse(&live.iter().map(String::as_str).collect::<Vec<_>>());
+        client.close(0);
+    }
+    // What is not the value still counts.
+    let mut client = sandbox.serve(&[]);
+    client.converse(&[&real[0], &real[1]]);
+    client.fails(&real[2].replace("ann", "bob"), -31001);
+    client.close(3);
+}
+
+#[test]
 fn what_is_not_redacted_still_counts_and_no_secret_is_shown() {
     let sandbox = Sandbox::new();
     sandbox.tape_with(RULES, &answered("1", "t", r#"{"user":"ann","token":"REDACTED-1"}"#, "x"));

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::layouts;
 use super::stems::Stems;
 
 /// What is longer and followed by `=` is no field of a form but the end of some Base64.
@@ -109,6 +110,7 @@ impl Prefilter {
             || self.dashes.find_iter(bytes).any(|at| self.begins_with_name(bytes, at + 2))
             // Names may stand beside their values: `{"name":"password","value":"x"}`.
             || self.value.find(bytes).is_some()
+            || layouts::may_name(bytes, &|name| self.name(name))
     }
 
     /// Whether a name that a glob matches stands right behind, perhaps in quotes.

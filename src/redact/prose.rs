@@ -2,6 +2,7 @@
 //! cut off in the middle. Prose that only speaks of tokens is left alone.
 
 use super::blocks::{continued, quoted_on, scalar, scalar_lines, three_quotes, thrice_quoted};
+use super::layouts;
 use super::literal::literals;
 use super::placeholder::is_placeholder;
 use super::quotes::{Quotes, is_quote, quoted_end, slashes_behind};
@@ -11,7 +12,7 @@ use crate::jsonrpc::scan::Span;
 
 /// The named values of a text outside `inside` (in order), with the rule and the name.
 pub(super) fn find<'t>(rules: &Rules, text: &'t str, inside: &[Span]) -> Vec<(usize, Span, &'t str)> {
-    let mut found = Vec::new();
+    let mut found = layouts::find(rules, text, inside);
     let mut inside = inside.iter().peekable();
     let mut quotes = Quotes::default();
     let mut at = 0;

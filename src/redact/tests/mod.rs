@@ -1,6 +1,7 @@
 //! What the design promises, as tables; and random messages with planted secrets.
 
 mod engine;
+mod layouts;
 mod manifest;
 mod planted;
 mod random;

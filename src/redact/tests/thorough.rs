@@ -99,7 +99,7 @@ const PIECES: [&str; 89] = [
 ];
 
 /// Whole secrets: they are met far more often than by chance.
-const SECRETS: [&str; 16] = [
+const SECRETS: [&str; 24] = [
     "za@mail.example",
     "+14155550123",
     "123-45-6789",
@@ -116,6 +116,14 @@ const SECRETS: [&str; 16] = [
     "https://zq:pw@h.example/x?api_key=1",
     "{\"name\":\"password\",\"value\":\"hunter2-long\"}",
     "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.sig",
+    "<x:password>hunter</x:password>",
+    "<add key='my-token' value=\"hunter\"/>",
+    "<name>apiKey</name> <value>hunter</value>",
+    "\n| `password` | hunter |\n",
+    "\nNAME       VALUE\nPASSWORD   hunter\n",
+    "machine h\n  login u\n  password hunter\n",
+    "'password'          => 'hunter'",
+    "token: |\n      hunter\n",
 ];
 
 fn text(dice: &mut Dice) -> String {
