@@ -16,6 +16,7 @@ fn without_sessions() -> Vec<Record> {
         web::c(1, initialize("{}")),
         web::s(1, result("0", welcome)).status(200),
         web::c(2, call("1", "slow", "{}")),
+        web::s(2, notification("begun", "{}")).sse(),
         web::c(3, cancelled("1")),
         web::bare(3).http(r#"{"status":202}"#),
         web::c(4, call("2", "asks", "{}")),
@@ -44,12 +45,11 @@ fn a_cancellation_without_sessions_takes_no_answer_from_another_client() {
         let question = stream.next().unwrap();
         serde_json::from_str::<Value>(&question).unwrap()["id"].to_string()
     };
-    // What is asked next is played behind it.
-    client.post(&request("9", "ping", "{}")).expect(200);
+    slow.until("notifications/begun");
     let mut asks = client.stream(&call("1", "asks", "{}"));
     let question = ask(&mut asks);
     client.post(&cancelled("1")).expect(202);
-    slow.until("HTTP/1.1 200 OK");
+    slow.until("0\r\n\r\n");
     client.post(&result(&question, r#"{"roots":[]}"#)).expect(202);
     assert_eq!(asks.next().as_deref(), Some(&*said("1", "asked")));
     // Neither of these was cancelled when it was recorded.

@@ -18,9 +18,9 @@ fn message(text: &str) -> String {
     format!(r#"{{"id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"q":{text}}}}}}}"#)
 }
 
-fn key(rules: &Rules, text: &str, recorded: bool) -> Vec<u8> {
+fn key(rules: &Rules, text: &str, written: Written<'_>) -> Vec<u8> {
     let tree = Tree::of(text).unwrap();
-    let treatments = rules.treatments(&tree, recorded);
+    let treatments = rules.treatments(&tree, written);
     let mut out = Vec::new();
     canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
     let _ = treatments.settle(&mut out, 0);
@@ -37,9 +37,9 @@ fn what_is_found_in_text_is_matched() {
         let mut redactor = Redactor::new(Arc::clone(&rules), 1);
         let recorded = redactor.redact(&live, Side::Client).expect(&text).text;
         assert_eq!(redactor.redact(&recorded, Side::Client), None, "{recorded}");
-        let old = key(&rules, &recorded, true);
+        let old = key(&rules, &recorded, Written::All);
         let matches = |live: &str| {
-            let new = key(&rules, live, false);
+            let new = key(&rules, live, Written::Live);
             old == new || fit(&old, &new).is_some()
         };
         assert!(matches(&live), "{recorded}\n{live}");
@@ -69,9 +69,9 @@ fn values_of_several_lines_are_matched() {
             let mut redactor = Redactor::new(Arc::clone(&rules), 1);
             let recorded = redactor.redact(of, Side::Client).expect(of).text;
             assert_eq!(redactor.redact(&recorded, Side::Client), None, "{recorded}");
-            let old = key(&rules, &recorded, true);
+            let old = key(&rules, &recorded, Written::All);
             for live in &lives {
-                let new = key(&rules, live, false);
+                let new = key(&rules, live, Written::Live);
                 assert!(old == new || fit(&old, &new).is_some(), "{recorded}\n{live}");
             }
         }
