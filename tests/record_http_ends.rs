@@ -141,6 +141,47 @@ fn an_idle_recorder_does_not_end_while_a_stream_is_open() {
     proxy.client.end(0);
 }
 
+/// The same command line ends by itself whether it records or replays, and a stream that is open keeps it.
+#[test]
+fn an_idle_replay_ends_too() {
+    let sandbox = Sandbox::new();
+    let upstream = Upstream::saying(json(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#));
+    let url = upstream.url("/mcp");
+    let using = [
+        "use",
+        "-q",
+        "--cassette",
+        "c.json",
+        "--url",
+        &url,
+        "--max-idle",
+        "1",
+        "--ready-file",
+        "ready",
+        "--report",
+        "r.jsonl",
+    ];
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    for (arguments, asked, code) in [
+        (&using[..], list, 0),
+        (&using, list, 0),
+        (&using, &list.replace("list", "call"), 3),
+        (
+            &["serve", "-q", "c.json", "--max-idle", "1", "--ready-file", "ready", "--report", "r.jsonl"],
+            list,
+            0,
+        ),
+    ] {
+        let proxy = sandbox.proxy_of(sandbox.mcpreel(arguments));
+        proxy.post("", asked);
+        proxy.client.end(code);
+    }
+    let rows = sandbox.read("r.jsonl");
+    assert_eq!(rows.matches(r#""ended":"end of input""#).count(), 3, "{rows}");
+    let refused = sandbox.mcpreel(["serve", "c.json", "--stdio", "--max-idle", "1"]).run().expect(2).stderr();
+    assert_eq!(refused, "mcpreel: --stdio does not go with the options of HTTP\n");
+}
+
 #[test]
 fn use_records_a_url_by_mode() {
     let upstream = Upstream::saying(json(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#));

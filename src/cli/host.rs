@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::http::Headers;
 use crate::record::http::{self, Address, Until};
 use crate::record::writer::{Source, Start};
+use crate::replay::http::Manner;
 use crate::replay::{self, Aside};
 
 /// What the listeners of one session share.
@@ -163,7 +164,8 @@ impl Hosting<'_> {
             let what =
                 Replay { path: &path, source, server: named, owner, session, matching, staging, voice };
             let behind = live.as_ref().map(Web::server);
-            let ended = replay::http::serve(player, listener, guard, false, &stopped, aside, behind);
+            let ended =
+                replay::http::serve(player, listener, guard, Manner::default(), &stopped, aside, behind);
             let worth = ended.as_ref().is_ok_and(|(player, _)| !player.was_only_refused());
             let finished = live.map(|live| live.finish(worth));
             let ended = ended.and_then(|(player, ended)| {

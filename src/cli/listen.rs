@@ -1,6 +1,7 @@
 //! What commands that listen share: the address, who may connect, and telling where.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::options::Voice;
 use super::ready;
@@ -26,6 +27,8 @@ pub struct Http {
     pub allow_origin: Vec<String>,
     /// `--sse faithful`
     pub faithful: bool,
+    /// `--max-idle`
+    pub max_idle: Option<Duration>,
     /// A configuration file says all of them: they are not meant for what goes over pipes.
     pub only_configured: bool,
 }

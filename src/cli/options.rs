@@ -309,8 +309,9 @@ fn begin(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
         listen::announce(&server, &path, &http, replay.voice)?;
         end_with_owner(replay.owner.clone(), end);
         let behind = web.as_ref().map(Web::server);
+        let manner = http::Manner { faithful: http.faithful, max_idle: http.max_idle };
         let (player, ended) =
-            http::serve(player, server, guard, http.faithful, &caught, aside(replay.voice), behind)?;
+            http::serve(player, server, guard, manner, &caught, aside(replay.voice), behind)?;
         let finished = web.map(|web| web.finish(!player.was_only_refused()));
         return conclude(&player, ended, replay, warnings, uses, finished.as_ref());
     }

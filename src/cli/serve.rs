@@ -113,6 +113,9 @@ pub struct Serve {
     /// over HTTP: refuse bodies of more bytes than this (default: 64 MiB)
     #[argh(option, arg_name = "bytes")]
     pub max_body: Option<u64>,
+    /// over HTTP: end after so long without a request
+    #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
+    pub max_idle: Option<Duration>,
     /// over HTTP: also answer to this Host
     #[argh(option, arg_name = "host")]
     pub allow_host: Vec<String>,
@@ -230,6 +233,7 @@ impl Serve {
             allow_host: self.allow_host.clone(),
             allow_origin: self.allow_origin.clone(),
             faithful: self.sse == Sse::Faithful,
+            max_idle: self.max_idle,
             only_configured: false,
         }
     }
@@ -242,6 +246,7 @@ impl Serve {
         };
         self.listen.take_if(|_| is_from_there("listen", None));
         self.max_body.take_if(|_| is_from_there("max-body", None));
+        self.max_idle.take_if(|_| is_from_there("max-idle", None));
         self.allow_host.retain(|host| !is_from_there("allow-host", Some(host)));
         self.allow_origin.retain(|origin| !is_from_there("allow-origin", Some(origin)));
         if is_from_there("sse", None) {
@@ -287,7 +292,7 @@ impl Serve {
             header: &self.header,
             header_env: &self.header_env,
             cacert: self.cacert.as_deref(),
-            max_idle: None,
+            max_idle: http.max_idle,
             ready_file: http.ready_file.as_deref(),
             allow_host: &http.allow_host,
             allow_origin: &http.allow_origin,

@@ -64,7 +64,7 @@ const TABLES: [Table; 6] = [
     },
     Table {
         name: "serve",
-        keys: &["listen", "max_body", "allow_host", "allow_origin", "sse", "report"],
+        keys: &["listen", "max_body", "max_idle", "allow_host", "allow_origin", "sse", "report"],
         commands: &["serve"],
     },
 ];

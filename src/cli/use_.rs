@@ -67,7 +67,7 @@ pub struct Use {
     /// with --url: a PEM file with the only certificates to trust
     #[argh(option, arg_name = "file")]
     pub cacert: Option<String>,
-    /// with --url: a recording ends after so long without a request
+    /// with --url: end after so long without a request
     #[argh(option, arg_name = "seconds", from_str_fn(seconds))]
     pub max_idle: Option<Duration>,
     /// with --url: write the URL for clients into this file once it is ready
@@ -262,6 +262,7 @@ fn http_of(command: &Use) -> Http {
         allow_host: command.allow_host.clone(),
         allow_origin: command.allow_origin.clone(),
         faithful: false,
+        max_idle: command.max_idle,
         only_configured: false,
     }
 }

@@ -10,6 +10,7 @@ mod failure;
 pub mod guard;
 mod handshake;
 pub mod headers;
+pub mod idle;
 mod patience;
 pub mod server;
 pub mod sse;

@@ -18,7 +18,7 @@ mod stream;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +39,7 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::http::client::{self, Lane, Upstream};
 use crate::http::guard::{Guard, is_loopback};
+use crate::http::idle::Idle;
 use crate::http::server::{Limits, Server, Stopper};
 use crate::http::{Headers, headers};
 use crate::stdio::{signals, tree};
@@ -131,10 +132,7 @@ struct Shared {
     book: Mutex<Book>,
     queue: Arc<Queue>,
     note: Note,
-    begun: Instant,
-    running: AtomicUsize,
-    /// Milliseconds since `begun`.
-    last: AtomicU64,
+    idle: Idle,
     reached: AtomicBool,
     /// Why the server cannot be reached, where that was its last state.
     unreachable: Mutex<Option<String>>,
@@ -166,18 +164,6 @@ impl Shared {
         if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
             self.note(text);
         }
-    }
-
-    fn touch(&self) {
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now, Ordering::SeqCst);
-    }
-
-    fn idle(&self) -> Duration {
-        if self.running.load(Ordering::SeqCst) > 0 {
-            return Duration::ZERO;
-        }
-        self.begun.elapsed().saturating_sub(Duration::from_millis(self.last.load(Ordering::SeqCst)))
     }
 }
 
@@ -266,7 +252,6 @@ impl Proxy {
     /// [`Error::Failed`] when the system gives no thread.
     pub fn run(self, sink: Box<dyn Sink>, note: Note, until: &Until) -> Result<Ended> {
         let Self { server, upstream, mapping, guard, events: (tell, news) } = self;
-        let begun = Instant::now();
         let queue = Arc::new(Queue::new(sink.begun()));
         let (ending, endings) = crossbeam_channel::bounded(1);
         let failed = Error::failed("start recording");
@@ -282,9 +267,7 @@ impl Proxy {
             book: Mutex::default(),
             queue: Arc::clone(&queue),
             note,
-            begun,
-            running: AtomicUsize::new(0),
-            last: AtomicU64::new(0),
+            idle: Idle::default(),
             reached: AtomicBool::new(false),
             unreachable: Mutex::default(),
             asked_for_authorization: AtomicBool::new(false),
@@ -323,7 +306,7 @@ fn wait(news: &Receiver<Event>, shared: &Shared, until: &Until) -> Reason {
             Ok(Event::Signal(signal, _)) => return Reason::Signal(signal),
             Ok(Event::Recorder(_)) => {}
             Err(RecvTimeoutError::Timeout) => {
-                let idle = until.max_idle.is_some_and(|limit| shared.idle() >= limit);
+                let idle = until.max_idle.is_some_and(|limit| shared.idle.time() >= limit);
                 if idle || !(until.alive)() {
                     return Reason::ClientClosed;
                 }

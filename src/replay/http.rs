@@ -35,6 +35,7 @@ use super::stdio::Ended;
 use super::tape::Tape;
 use crate::error::{Error, Result};
 use crate::http::guard::Guard;
+use crate::http::idle::Idle;
 use crate::http::server::{Request, Server};
 use crate::mcp::headers;
 use crate::redact;
@@ -145,9 +146,17 @@ impl Player {
     }
 }
 
-/// Plays to the clients of `server` until a signal comes, or a fault ends it, and gives the player back. With `faithful`,
-/// legacy streams break off where the recorded ones did, and clients come back for the rest. What the player does not
-/// answer goes to the live server, if there is one.
+/// How a replay goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner {
+    /// Legacy streams break off where the recorded ones did, and clients come back for the rest.
+    pub faithful: bool,
+    /// It ends after so long without a request.
+    pub max_idle: Option<Duration>,
+}
+
+/// Plays to the clients of `server` until a signal comes, or a fault or idleness ends it, and gives the player back. What
+/// the player does not answer goes to the live server, if there is one.
 ///
 /// # Errors
 ///
@@ -156,14 +165,15 @@ pub fn serve(
     player: Player,
     server: Server,
     guard: Guard,
-    faithful: bool,
+    manner: Manner,
     signals: &Receiver<i32>,
     aside: Aside,
     live: Option<LiveServer>,
 ) -> Result<(Player, Ended)> {
     let live = live.map(Arc::new);
     let (keys, offer) = (player.keys(), player.offer());
-    let offer = Offer { faithful, ..if live.is_some() { offer.with_live_server() } else { offer } };
+    let offer =
+        Offer { faithful: manner.faithful, ..if live.is_some() { offer.with_live_server() } else { offer } };
     let offer = Arc::new(offer);
     let (behind, news) = live.clone().map(Behind::new).unzip();
     let (stage, woken) = Stage::new(Hub::new(player, Arc::clone(&offer), aside, behind));
@@ -185,10 +195,20 @@ pub fn serve(
     let stopper = server.stopper();
     let carriers = AtomicU64::new(0);
     let endpoint = Endpoint { offer, guard, stage: Arc::clone(&stage), keys, carriers, live };
-    let handler = Arc::new(move |request: Request<'_>| endpoint.handle(request));
+    let idle = Arc::new(Idle::default());
+    let counted = Arc::clone(&idle);
+    let handler = Arc::new(move |request: Request<'_>| {
+        let _busy = counted.busy();
+        endpoint.handle(request);
+    });
     start("http-accept", move || server.run(&handler))?;
     let ended = loop {
-        let wait = stage.until_due().unwrap_or(Duration::from_hours(1));
+        let left = manner.max_idle.map(|limit| limit.saturating_sub(idle.time()));
+        if left.is_some_and(|left| left.is_zero()) {
+            // As far as anybody can tell, the clients have left.
+            break Ended::EndOfInput;
+        }
+        let wait = stage.until_due().into_iter().chain(left).min().unwrap_or(Duration::from_hours(1));
         select! {
             recv(woken) -> _ => {}
             recv(signals) -> signal => break Ended::Signal(signal.unwrap_or_default()),

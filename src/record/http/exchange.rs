@@ -28,26 +28,9 @@ const LARGEST_TEXT: usize = 64 << 10;
 /// Larger metadata is passed on as it is.
 pub(super) const LARGEST_METADATA: u64 = 1 << 20;
 
-/// Counts a request as running.
-struct Busy<'a>(&'a Shared);
-
-impl<'a> Busy<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.running.fetch_add(1, Ordering::SeqCst);
-        Self(shared)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.touch();
-        self.0.running.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 /// Answers a request.
 pub(super) fn handle(shared: &Shared, lane: &Lane, mut request: Request<'_>) {
-    let _busy = Busy::new(shared);
+    let _busy = shared.idle.busy();
     if let Err(forbidden) = shared.guard.check(request.target(), request.headers()) {
         return refuse(request, 403, forbidden.why());
     }
