@@ -31,6 +31,27 @@ fn record(sandbox: &Sandbox, cassette: &str, session: &[String], more: &[&str]) 
     client.close(0).stderr
 }
 
+/// Whoever made a cassette readable for others, or for nobody else, need not do it again after each recording.
+#[test]
+fn a_cassette_that_is_recorded_again_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for name in ["c.json", "c.jsonl"] {
+        let sandbox = Sandbox::new();
+        let record = |text: &str, options: &[&str]| {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{text}"}}"#);
+            sandbox.recorder(name, options, &["cat"]).lines(&[&line]).run().expect(0);
+        };
+        record("one", &["-q"]);
+        let path = sandbox.path.join(name);
+        for (mode, text) in [(0o600, "two"), (0o664, "three"), (0o444, "four")] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            record(text, &["-q"]);
+            assert!(sandbox.read(name).contains(text));
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode, "{name} {text}");
+        }
+    }
+}
+
 #[test]
 fn two_recordings_of_one_session_differ_in_two_lines() {
     let sandbox = Sandbox::new();

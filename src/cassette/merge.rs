@@ -216,7 +216,11 @@ fn allow_by_umask(path: &Path, probe: &Path) -> Result<()> {
     fs::remove_file(probe).map_err(Error::io("write", probe))
 }
 
+/// Puts the finished cassette in place. One that was there keeps its mode, which is its owner's choice.
 fn commit(finished: &Path, job: &MergeJob<'_>) -> Result<Merged> {
+    if let Ok(before) = fs::metadata(job.cassette) {
+        fs::set_permissions(finished, before.permissions()).map_err(Error::io("write", finished))?;
+    }
     let written: Metadata = fs::metadata(finished).map_err(Error::io("read", finished))?;
     job.committing(&written)?;
     put_in_place(finished, job.cassette)?;
