@@ -1,5 +1,6 @@
 //! The door for Rust tests: [`use_cassette`].
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -174,8 +175,8 @@ impl UseCassette {
         headers.iter().for_each(|(name, value)| fields.push(*name, *value));
         let open = self.open()?;
         let host = match open.session.replays() {
-            true => open.session.replay_url(name)?,
-            false => open.session.record_url(name, address, fields)?,
+            true => open.session.replay_url(name, &OnceCell::new())?,
+            false => open.session.record_url(name, (address, fields), &OnceCell::new())?,
         };
         let url = host.url.clone();
         open.hosts.push(host);

@@ -82,3 +82,27 @@ fn what_the_environment_puts_into_a_header_is_in_no_cassette_when_the_server_say
     let text = sandbox.read("c.json");
     assert!(!text.contains(KEY) && text.contains(r#""key": "REDACTED-"#), "{text}");
 }
+
+/// A large one takes its time.
+#[test]
+fn a_cassette_is_read_once_for_all_servers_at_a_url() {
+    let sandbox = Sandbox::new();
+    let names = ["a", "b", "c"];
+    let servers = names.map(|name| format!(r#""{name}":{{"url":"http://127.0.0.1:9/{name}"}}"#)).join(",");
+    sandbox.file("mcp.json", format!(r#"{{"mcpServers":{{{servers}}}}}"#));
+    let recorded =
+        names.map(|name| format!(r#""{name}":{{"transport":"http","url":"http://127.0.0.1:9/{name}"}}"#));
+    sandbox.file(
+        "c.jsonl",
+        format!(
+            "{{\"mcpreel\":1,\"journal\":true,\"recorded_at\":\"2026-11-29T20:33:00.000Z\",\"recorder\":\"mcpreel 0.1.0\",\"servers\":{{{}}}}}\n{{\"at\":1,\"serv",
+            recorded.join(",")
+        ),
+    );
+    for mode in ["none", "new_episodes"] {
+        let agent = ["--", "sh", "-c", "test -s \"$1\"", "sh", "{config}"];
+        let arguments = ["run", "-q", "--cassette", "c.jsonl", "--config", "mcp.json", "--mode", mode];
+        let said = sandbox.mcpreel(arguments.iter().chain(&agent)).run().expect(0).stderr();
+        assert_eq!(said.matches("the last line is torn and was left out").count(), 1, "{mode}: {said}");
+    }
+}

@@ -10,8 +10,8 @@ use super::record::{Setup, around_a_command};
 use super::redaction::{manifest_of, named_packs, packs_for};
 use super::say;
 use super::upstream::Plan;
-use crate::cassette::Transport;
 use crate::cassette::segments::{CassetteOnDisk, Completion, Joined, Merged, find};
+use crate::cassette::{Cassette, Transport};
 use crate::door::episodes::{Finished, Piped, Place, Web, server_of};
 use crate::error::{Error, Result};
 
@@ -53,8 +53,8 @@ impl<'a> Reached<'a> {
 }
 
 /// The place for what is new in a recording that was joined, and what is redacted there.
-pub fn place(setup: &Setup<'_>, source: &CassetteOnDisk, joined: Joined) -> Result<Place> {
-    let rules = load(setup.cassette, source).and_then(|cassette| {
+pub fn place(setup: &Setup<'_>, cassette: Result<&Cassette>, joined: Joined) -> Result<Place> {
+    let rules = cassette.and_then(|cassette| {
         let manifest = manifest_of(setup.cassette, cassette.head.redaction.as_deref())?;
         let packs = packs_for(setup.cassette, &manifest, setup.redaction.packs)?;
         let named = named_packs(setup.cassette, &manifest, &packs)?;
@@ -62,7 +62,7 @@ pub fn place(setup: &Setup<'_>, source: &CassetteOnDisk, joined: Joined) -> Resu
         Ok((setup.redaction.rules_besides(&manifest, &named)?, cassette))
     });
     match rules {
-        Ok((rules, cassette)) => Ok(Place::new(setup.cassette, joined, &cassette, rules)),
+        Ok((rules, cassette)) => Ok(Place::new(setup.cassette, joined, cassette, rules)),
         Err(error) => {
             setup.give_back(joined);
             Err(error)
@@ -81,7 +81,11 @@ pub fn run(setup: &Setup<'_>, what: &Replay<'_>, joined: Joined, reached: Reache
 fn begin(setup: &Setup<'_>, what: &Replay<'_>, joined: Joined, reached: Reached<'_>) -> Result<u8> {
     joined.notes.iter().for_each(|note| setup.voice.note(note));
     let told = |error: &Error| setup.report_failure(error);
-    let place = place(setup, &what.source, joined).inspect_err(told)?;
+    let place = match load(setup.cassette, &what.source) {
+        Ok(cassette) => place(setup, Ok(&cassette), joined),
+        Err(error) => place(setup, Err(error), joined),
+    };
+    let place = place.inspect_err(told)?;
     match reached {
         Reached::Command(command) => {
             let live = Piped::new(place, command, Arc::new(say));

@@ -1,5 +1,6 @@
 //! Listeners in this process in front of servers at a URL, so that what they are sent in headers stays in memory.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +10,18 @@ use crossbeam_channel::{Sender, unbounded};
 
 use super::append;
 use super::listen::{self, Http};
-use super::options::{Matching, Replay, aside, conclude, player};
+use super::options::{Matching, Replay, aside, conclude, player, read};
 use super::record::Setup;
 use super::report::folder;
 use super::say;
 use super::use_::Use;
 use super::uses::Uses;
-use crate::cassette::Transport;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
-use crate::cassette::segments::{CassetteOnDisk, Joined, Recording};
+use crate::cassette::segments::{CassetteOnDisk, Joined, Recording, find};
 use crate::cassette::state::State;
-use crate::door::episodes::Web;
+use crate::cassette::{Cassette, Transport};
+use crate::door::episodes::{Web, server_of};
 use crate::door::{Decision, Mode};
 use crate::error::{Error, Result};
 use crate::http::Headers;
@@ -44,6 +45,8 @@ pub struct Hosting<'a> {
     pub report: Option<String>,
     /// Secrets that are in the servers' URLs.
     pub secrets: &'a [String],
+    /// The cassette once it has been read, which takes its time: once for all servers.
+    pub loaded: &'a OnceCell<Cassette>,
 }
 
 /// A listener in front of one server.
@@ -114,6 +117,16 @@ impl Hosting<'_> {
         Ok(Host { url, stop: Stop::Flag(stop), thread })
     }
 
+    fn loaded(&self, source: &CassetteOnDisk) -> Result<&Cassette> {
+        match self.loaded.get() {
+            Some(cassette) => Ok(cassette),
+            None => {
+                let cassette = read(self.cassette, source, self.common.voice())?;
+                Ok(self.loaded.get_or_init(|| cassette))
+            }
+        }
+    }
+
     /// Replays a server.
     pub fn replay(&self, server: &str) -> Result<Host> {
         let Decision::Replay { source, .. } = self.setup(server).decide(Mode::None)? else {
@@ -124,12 +137,15 @@ impl Hosting<'_> {
 
     /// Replays a server, and appends what was not recorded.
     pub fn append(&self, server: &str, address: Address, headers: Headers) -> Result<Host> {
-        append::server(self.cassette, Some(server), &[], Transport::Http)?;
+        let found = find(self.cassette)?;
+        if matches!(found, CassetteOnDisk::Document(_) | CassetteOnDisk::Segments { .. }) {
+            server_of(self.loaded(&found)?, Some(server), server, Transport::Http)?;
+        }
         let setup = self.setup(server);
         let Decision::Append { joined, source } = setup.decide(self.mode)? else {
             return Err(Error::Failed("another recording came in between".to_owned()));
         };
-        let place = append::place(&setup, &source, *joined)?;
+        let place = append::place(&setup, self.loaded(&source), *joined)?;
         let live = Web::start(place, self.options(address, headers), Arc::new(sayer(server)))?;
         self.play(server, source, Some(live))
     }
@@ -149,7 +165,7 @@ impl Hosting<'_> {
             staging: self.common.staging(),
             voice,
         };
-        let (mut player, warnings) = player(&what)?;
+        let (mut player, warnings) = player(&what, self.loaded(&what.source)?.clone())?;
         if live.is_some() {
             player = player.with_live_server();
         }

@@ -169,8 +169,7 @@ pub fn replay(replay: &Replay<'_>) -> Result<u8> {
 
 /// A player for clients that come over HTTP, and what a report has to say of its cassette. A server that is not in the
 /// cassette was not asked for anything: whatever it is asked now is a miss.
-pub fn player(replay: &Replay<'_>) -> Result<(Player, Vec<String>)> {
-    let mut cassette = read(replay)?;
+pub fn player(replay: &Replay<'_>, mut cassette: Cassette) -> Result<(Player, Vec<String>)> {
     let warnings = cassette.warnings.clone();
     let server = match &replay.server {
         Some((wanted, _)) => add_server(&mut cassette, wanted),
@@ -179,15 +178,14 @@ pub fn player(replay: &Replay<'_>) -> Result<(Player, Vec<String>)> {
     Ok((player_of(replay, cassette, server, Some(false))?, warnings))
 }
 
-fn read(replay: &Replay<'_>) -> Result<Cassette> {
-    let cassette = load(replay.path, &replay.source)?;
+/// Reads what is to be replayed, and tells what was found wrong with it.
+pub fn read(path: &Path, source: &CassetteOnDisk, voice: Voice) -> Result<Cassette> {
+    let cassette = load(path, source)?;
     for warning in &cassette.warnings {
         say(&format!("warning: {warning}"));
     }
     if let Timing::WrongLength(found) = cassette.timing {
-        replay
-            .voice
-            .detail(&format!("timing_ms has {found} entries for {} messages", cassette.records.len()));
+        voice.detail(&format!("timing_ms has {found} entries for {} messages", cassette.records.len()));
     }
     Ok(cassette)
 }
@@ -267,7 +265,7 @@ pub fn aside(voice: Voice) -> Aside {
 }
 
 fn begin(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
-    let mut cassette = read(replay)?;
+    let mut cassette = read(replay.path, &replay.source, replay.voice)?;
     let warnings = cassette.warnings.clone();
     let server = match &replay.server {
         // What is not recorded of it will be.

@@ -3,6 +3,7 @@
 
 mod reports;
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use super::report::merge::Summary;
 use super::report::row::subject;
 use super::use_::Use;
 use super::{args, report, staging};
+use crate::cassette::Cassette;
 use crate::cassette::lock;
 use crate::cassette::merge::Files;
 use crate::cassette::owner::Owner;
@@ -207,7 +209,7 @@ impl Session {
         Ok(front.chain(self.options.iter().cloned()).chain(["--".to_owned()]).collect())
     }
 
-    fn hosting(&self, report: Option<String>) -> Hosting<'_> {
+    fn hosting<'a>(&'a self, report: Option<String>, loaded: &'a OnceCell<Cassette>) -> Hosting<'a> {
         Hosting {
             common: &self.common,
             cassette: &self.cassette,
@@ -215,6 +217,7 @@ impl Session {
             mode: self.mode,
             report,
             secrets: &self.secrets,
+            loaded,
         }
     }
 
@@ -223,13 +226,18 @@ impl Session {
     /// # Errors
     ///
     /// When it cannot begin.
-    pub fn record_url(&mut self, server: &str, address: Address, headers: Headers) -> Result<Host> {
+    pub fn record_url(
+        &mut self,
+        server: &str,
+        (address, headers): (Address, Headers),
+        loaded: &OnceCell<Cassette>,
+    ) -> Result<Host> {
         match self.appends {
             true => {
                 let report = self.reports.folder_of(server)?;
-                self.hosting(Some(report)).append(server, address, headers)
+                self.hosting(Some(report), loaded).append(server, address, headers)
             }
-            false => self.hosting(None).record(server, address, headers),
+            false => self.hosting(None, loaded).record(server, address, headers),
         }
     }
 
@@ -239,9 +247,9 @@ impl Session {
     /// # Errors
     ///
     /// When it cannot begin.
-    pub fn replay_url(&mut self, server: &str) -> Result<Host> {
+    pub fn replay_url(&mut self, server: &str, loaded: &OnceCell<Cassette>) -> Result<Host> {
         let report = self.reports.folder_of(server)?;
-        self.hosting(Some(report)).replay(server)
+        self.hosting(Some(report), loaded).replay(server)
     }
 
     /// Waits for the processes of the session, and has them end if they do not by themselves.

@@ -1,5 +1,6 @@
 //! The listeners in front of an agent's servers at a URL, as its configuration describes them.
 
+use std::cell::OnceCell;
 use std::path::Path;
 
 use crate::cli::host::Host;
@@ -18,15 +19,17 @@ pub(super) type Kept = (Host, Vec<usize>);
 /// One for each server with a URL, in the order of the configuration, whose file is `path`.
 pub(super) fn start(session: &mut Session, config: &Config, path: &Path) -> Result<Vec<Kept>> {
     let mut hosts: Vec<Kept> = Vec::new();
+    // What is replayed is read once. Nothing changes it before the agent starts.
+    let loaded = OnceCell::new();
     for server in config.servers() {
         let Reached::Url { url, headers } = &server.reached else { continue };
         let fields = headers.as_ref().map_or(&[][..], |(_, fields)| fields);
         let (headers, kept) = fill(config, fields);
         let host = if session.replays() {
-            session.replay_url(&server.name)
+            session.replay_url(&server.name, &loaded)
         } else {
             address(config, path, server, *url)
-                .and_then(|address| session.record_url(&server.name, address, headers))
+                .and_then(|address| session.record_url(&server.name, (address, headers), &loaded))
         };
         match host {
             Ok(host) => hosts.push((host, kept)),
