@@ -25,7 +25,7 @@ pub struct Treatments {
 }
 
 /// What stands in a covered place, as far as a cassette tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cover {
     /// Text, or its placeholder.
     Text,

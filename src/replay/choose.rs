@@ -173,6 +173,9 @@ impl Player {
         inputs: Option<&Inputs<'_>>,
         stands_for: Option<u32>,
     ) -> Option<u32> {
+        if inputs.is_none() {
+            return self.choose_alike(request, sought, stands_for);
+        }
         let queue = self.index.queue(sought.place)?;
         let open = self.fitting(queue.open(stands_for, &self.taken).collect(), inputs);
         let open = queue.nearest(open, &sought.key);
@@ -189,16 +192,32 @@ impl Player {
         Some(first)
     }
 
+    /// The same where no inputs are to be compared: there may be very many.
+    fn choose_alike(
+        &mut self,
+        request: &Request<'_>,
+        sought: &Sought,
+        stands_for: Option<u32>,
+    ) -> Option<u32> {
+        let Key { secrets, covers, .. } = &sought.key;
+        let session = self.sessions.get(request.session);
+        let agree = |conn: u32, recorded: &[(String, String)]| {
+            secrets.is_empty() || session.is_some_and(|session| agrees(session, conn, secrets, recorded))
+        };
+        let queue = self.index.queue_mut(sought.place)?;
+        let (exchange, agrees) = queue.alike().next(covers, stands_for, &self.taken, &agree)?;
+        if !agrees {
+            self.warn_of_values(request);
+        }
+        Some(exchange)
+    }
+
     /// Whether the placeholders of an exchange agree one to one with the values that a session has seen so far.
     fn agrees(&self, session: usize, queue: &Queue, sought: &Sought, exchange: u32) -> bool {
         let Some(session) = self.sessions.get(session) else { return false };
         let conn = self.tape.exchange(exchange).map_or(0, |exchange| exchange.conn);
-        queue.secrets.get(&exchange).is_none_or(|recorded| {
-            recorded.iter().all(|(path, placeholder)| {
-                let live = sought.key.secrets.iter().find(|(other, _)| other == path).map(|(_, value)| value);
-                live.is_none_or(|live| session.agrees(conn, placeholder, live))
-            })
-        })
+        let recorded = queue.secrets.get(&exchange);
+        recorded.is_none_or(|recorded| agrees(session, conn, &sought.key.secrets, recorded))
     }
 
     fn warn_of_values(&mut self, request: &Request<'_>) {
@@ -337,6 +356,14 @@ impl Player {
             self.asked_for_input.insert(round(request, state), exchange);
         }
     }
+}
+
+/// Whether recorded placeholders agree one to one with the live values in their places, as far as a session has seen them.
+fn agrees(session: &Session, conn: u32, live: &[(String, String)], recorded: &[(String, String)]) -> bool {
+    recorded.iter().all(|(path, placeholder)| {
+        let live = live.iter().find(|(other, _)| other == path).map(|(_, value)| value);
+        live.is_none_or(|live| session.agrees(conn, placeholder, live))
+    })
 }
 
 /// The round that a retry belongs to: it is the same request, with the `requestState` that the server gave, where it

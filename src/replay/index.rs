@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::num::NonZeroU32;
 
+use super::alike::{Alike, Candidate};
 use super::key::{self, IsKnown, Key, Rules};
 use super::player::Request;
 use super::spelled::Spelled;
@@ -363,6 +364,8 @@ pub(super) struct Queue {
     pub(super) secrets: HashMap<u32, Vec<(String, String)>>,
     /// What each exchange has in the places that redaction covers, where there are any.
     covers: HashMap<u32, Vec<(String, Cover)>>,
+    /// The exchanges by both, once they have been asked for like that.
+    alike: Option<Alike>,
 }
 
 impl Queue {
@@ -419,6 +422,20 @@ impl Queue {
             list.taken += 1;
         }
         None
+    }
+
+    /// The exchanges by what redaction covers in them.
+    pub(super) fn alike(&mut self) -> &mut Alike {
+        let Self { lists, secrets, covers, alike, .. } = self;
+        alike.get_or_insert_with(|| {
+            let all = lists.iter().flat_map(|(conn, list)| list.iter().map(|exchange| (*conn, *exchange)));
+            Alike::of(all.map(|(conn, exchange)| Candidate {
+                conn,
+                exchange,
+                secrets: secrets.get(&exchange).cloned().unwrap_or_default(),
+                covers: covers.get(&exchange).cloned().unwrap_or_default(),
+            }))
+        })
     }
 
     /// Whether redaction covers anything in the exchanges.

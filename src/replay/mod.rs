@@ -1,6 +1,7 @@
 //! Replay: a recorded session played to a live client. The [`tape`] is what was recorded, the [`player`] decides what
 //! the client gets, and neither does any I/O; [`stdio`] connects a player to pipes, [`http`] to sockets.
 
+mod alike;
 mod answers;
 pub mod behind;
 mod choose;
