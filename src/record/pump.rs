@@ -13,6 +13,11 @@ use crate::stdio::lines::Lines;
 
 /// A pipe holds so much, so a larger buffer would not be filled.
 const BUFFER: usize = 64 << 10;
+/// What is longer than this is passed on, and its beginning is kept: a line without end is not to use up the memory. An
+/// answer over HTTP has the same limit.
+pub const LONGEST: usize = 256 << 20;
+/// How much is kept of it.
+const BEGINNING: usize = 64 << 10;
 /// A write up to this size goes into a pipe as a whole or not at all.
 const ATOMIC: usize = 4096;
 /// So many bytes of standard error are kept for its last lines.
@@ -28,6 +33,8 @@ pub struct Way<W> {
     closing: AtomicBool,
     taken: AtomicU64,
     passed: AtomicU64,
+    /// A line was too long to be kept.
+    lost: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -50,11 +57,17 @@ impl<W: Write> Way<W> {
     pub fn new(from: From, to: W) -> Self {
         Self {
             from,
-            target: Mutex::new(Target { to: Some(to), lines: Lines::default() }),
+            target: Mutex::new(Target { to: Some(to), lines: Lines::up_to(LONGEST) }),
             closing: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             passed: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
         }
+    }
+
+    /// Whether of a line only the beginning was queued, since it was longer than [`LONGEST`].
+    pub fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Pumps until `source` ends, then closes the target. `broke` is called when the target turns out to be gone.
@@ -120,6 +133,14 @@ impl<W: Write> Way<W> {
             let (bytes, _) = left.split_at(left.len() - cut.rest.len());
             left = cut.rest;
             let mut wake = false;
+            if let Some(mut line) = cut.too_long {
+                self.lost.store(true, Ordering::Relaxed);
+                line.truncate(BEGINNING);
+                line.shrink_to_fit();
+                let parcel =
+                    Parcel { from: self.from, carried: Some(line), torn: true, whole: &[], count: 1 };
+                wake = queue.push(parcel) == Pushed::WakeDue;
+            }
             if cut.count > 0 {
                 let parcel = Parcel {
                     from: self.from,
@@ -150,7 +171,7 @@ impl<W: Write> Way<W> {
         }
         if flow != Flow::Open {
             *to = None;
-            *lines = Lines::default();
+            *lines = Lines::up_to(LONGEST);
         }
         flow
     }
@@ -227,6 +248,24 @@ mod tests {
         assert_eq!(out, stream);
         let expected = [("one\r", false), ("", false), ("three\u{fffd}", false), ("part", true)];
         assert_eq!(messages(&queue), expected.map(|(line, torn)| (line.to_owned(), torn)));
+    }
+
+    #[test]
+    fn a_line_without_end_passes_and_its_beginning_is_kept() {
+        let queue = Queue::new(Instant::now());
+        let (mut out, mut passed) = (io::sink(), 0);
+        let way = Way::new(From::Server, &mut out);
+        let chunk = vec![b'x'; 1 << 20];
+        while passed <= LONGEST + (2 << 20) {
+            assert_eq!(way.pass(&chunk, &queue), Flow::Open);
+            passed += chunk.len();
+        }
+        assert!(way.has_lost());
+        assert_eq!(way.pass(b"xx\nnext\n", &queue), Flow::Open);
+        let found = messages(&queue);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].0.len() == BEGINNING && found[0].1);
+        assert_eq!(found[1], ("next".to_owned(), false));
     }
 
     #[test]

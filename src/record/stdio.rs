@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
-use super::pump::{Tail, Way};
+use super::pump::{LONGEST, Tail, Way};
 use super::queue::Queue;
 use super::recorder::{self, Kept, News, Note};
 use super::{Ending, From, Outcome, Reason, Sink};
@@ -429,6 +429,12 @@ impl Session {
         // One place is free: this is the only ending.
         let _ = endings.try_send(ending.clone());
         self.queue.close();
+        if self.to_server.has_lost() || self.to_client.has_lost() {
+            (self.note)(&format!(
+                "warning: a line of more than {} MiB was passed on; only its beginning is in the cassette",
+                LONGEST >> 20
+            ));
+        }
 
         let begun = Instant::now();
         let mut signal = self.signal;

@@ -4,9 +4,19 @@
 use memchr::{memchr, memchr_iter};
 
 /// The line that is not complete yet, between two reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lines {
     partial: Vec<u8>,
+    /// A line that is longer than this is not gathered any further.
+    longest: usize,
+    /// What comes belongs to such a line.
+    passing: bool,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self::up_to(usize::MAX)
+    }
 }
 
 /// The complete lines at the front of a chunk.
@@ -18,11 +28,19 @@ pub struct Cut<'c> {
     pub whole: &'c [u8],
     /// How many lines these are, the carried one included.
     pub count: usize,
+    /// The beginning of a line that has become too long; its end comes as part of no line.
+    pub too_long: Option<Vec<u8>>,
     /// What was not looked at because `most` was reached; to be cut next. Empty when the chunk is used up.
     pub rest: &'c [u8],
 }
 
 impl Lines {
+    /// Lines of at most so many bytes; a chunk may be longer.
+    #[must_use]
+    pub fn up_to(longest: usize) -> Self {
+        Self { partial: Vec::new(), longest, passing: false }
+    }
+
     /// Takes at most `most` complete lines off the front of `chunk`. When fewer are in it, what follows the last
     /// `\n` is kept as the beginning of the next line.
     ///
@@ -31,12 +49,19 @@ impl Lines {
     pub fn cut<'c>(&mut self, chunk: &'c [u8], most: usize) -> Cut<'c> {
         let mut carried = None;
         let mut rest = chunk;
-        if !self.partial.is_empty() {
+        if self.passing {
             let end = memchr(b'\n', chunk);
-            let (head, tail) = chunk.split_at(end.unwrap_or(chunk.len()));
+            self.passing = end.is_none();
+            rest = chunk.split_at(end.map_or(chunk.len(), |end| end + 1)).1;
+        }
+        if !self.partial.is_empty() {
+            let end = memchr(b'\n', rest);
+            let (head, tail) = rest.split_at(end.unwrap_or(rest.len()));
             self.partial.extend_from_slice(head);
             if end.is_none() {
-                return Cut { carried, whole: &[], count: 0, rest: &[] };
+                self.passing = self.partial.len() > self.longest;
+                let too_long = self.passing.then(|| std::mem::take(&mut self.partial));
+                return Cut { carried, whole: &[], count: 0, too_long, rest: &[] };
             }
             carried = Some(std::mem::take(&mut self.partial));
             rest = tail.get(1..).unwrap_or_default();
@@ -53,7 +78,7 @@ impl Lines {
             self.partial.extend_from_slice(rest);
             rest = &[];
         }
-        Cut { carried, whole, count: first + count, rest }
+        Cut { carried, whole, count: first + count, too_long: None, rest }
     }
 
     /// Ends the stream: the last line, when it has no `\n`.
@@ -117,6 +142,28 @@ mod tests {
         let cut = lines.cut(cut.rest, 2);
         assert_eq!((cut.carried, cut.whole, cut.count, cut.rest), (None, &b"two\n"[..], 1, &b""[..]));
         assert_eq!(lines.finish().as_deref(), Some(&b"thr"[..]));
+    }
+
+    #[test]
+    fn of_a_line_without_end_the_beginning_is_given_once() {
+        for size in 1..=12 {
+            let mut lines = Lines::up_to(10);
+            let (mut found, mut long) = (Vec::new(), Vec::new());
+            for chunk in
+                b"one\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\ntwo\n\nyyyyyyyyyy\nthr"
+                    .chunks(size)
+            {
+                let cut = lines.cut(chunk, usize::MAX);
+                found.extend(cut.carried.into_iter().chain(split(cut.whole).map(<[u8]>::to_vec)));
+                long.extend(cut.too_long);
+            }
+            assert_eq!(found, [&b"one"[..], b"two", b"", b"yyyyyyyyyy"], "in pieces of {size}");
+            assert!(
+                long.len() == 1 && long[0].len() > 10 && long[0].iter().all(|byte| *byte == b'x'),
+                "{size}"
+            );
+            assert_eq!(lines.finish().as_deref(), Some(&b"thr"[..]));
+        }
     }
 
     #[test]
