@@ -13,8 +13,10 @@ use crate::error::Result;
 use crate::jsonrpc::scan::{Members, Span, value_end};
 use crate::jsonrpc::string;
 
+mod latest;
 mod salvage;
 
+pub use latest::{latest, latest_of_all, not_before};
 pub use salvage::{Salvaged, is_sound, salvage};
 
 /// The time of a record that says none, while it is read.

@@ -5,11 +5,11 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Wri
 use std::path::Path;
 
 use super::head::Head;
-use super::model::{Cassette, is_journal_head};
+use super::model::{Cassette, Timing, is_journal_head};
 use super::record::Side;
 use super::segments::{Documents, MergeJob, Merged, SegmentInfo, resolve};
 use super::series::Series;
-use super::{compare, document, foreign, journal, record};
+use super::{clock, compare, document, foreign, journal, record};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::Shape;
 use crate::mcp;
@@ -83,8 +83,8 @@ impl Documents for Files {
                 keep_what_was_written_by_hand(&old.head, &mut new.head);
             }
         }
-        let started = super::clock::parse(&new.head.recorded_at).unwrap_or(0);
-        new.head.recorded_at = super::clock::from_micros(started, false);
+        let started = clock::parse(&new.head.recorded_at).unwrap_or(0);
+        new.head.recorded_at = clock::from_micros(started, false);
         write_temp(job.temp, document::write(&new).as_bytes(), None)?;
         commit(job.temp, job)
     }
@@ -132,11 +132,14 @@ fn write_journal(job: &MergeJob<'_>, exists: bool) -> Result<Merged> {
         return commit(&only.path, job);
     }
     let mut out = File::create(job.temp).map_err(Error::io("write", job.temp))?;
+    let mut over = None;
     if continues {
         append_existing(job.cassette, &mut out)?;
+        // What is added came later, whatever the clock said.
+        over = journal::latest_of_all(job.temp);
     }
     for segment in job.segments {
-        append_segment(segment, &mut out).map_err(Error::io("write", job.temp))?;
+        append_segment(segment, over, &mut out).map_err(Error::io("write", job.temp))?;
     }
     out.sync_all().map_err(Error::io("write", job.temp))?;
     commit(job.temp, job)
@@ -167,12 +170,20 @@ fn ends_a_line(path: &Path) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// Copies a segment up to its last whole line; one without an end gets one that says so.
-fn append_segment(segment: &SegmentInfo, out: &mut File) -> io::Result<()> {
+/// Copies a segment up to its last whole line; one without an end gets one that says so, and one that seems to begin
+/// before `over` begins then.
+fn append_segment(segment: &SegmentInfo, over: Option<i64>, out: &mut File) -> io::Result<()> {
     let mut file = File::open(&segment.path)?;
     let whole = whole_lines(&mut file)?;
     file.seek(SeekFrom::Start(0))?;
-    io::copy(&mut file.take(whole), out)?;
+    let mut lines = BufReader::new(file.take(whole));
+    let mut head = Vec::new();
+    lines.read_until(b'\n', &mut head)?;
+    match std::str::from_utf8(&head) {
+        Ok(head) => out.write_all(journal::not_before(head, over).as_bytes())?,
+        Err(_) => out.write_all(&head)?,
+    }
+    io::copy(&mut lines, out)?;
     if segment.killed {
         out.write_all(journal::end_line("killed", Vec::new()).as_bytes())?;
     }
@@ -274,7 +285,17 @@ pub fn write(path: &Path, cassette: &Cassette) -> Result<()> {
 }
 
 /// A cassette and what was recorded later.
-fn joined(old: Cassette, new: Cassette) -> Cassette {
+fn joined(old: Cassette, mut new: Cassette) -> Cassette {
+    // What is added came later, whatever the clock said.
+    let last = old.records.iter().map(|record| record.at).max().unwrap_or(0);
+    if let (Some(before), Some(began)) =
+        (clock::parse(&old.head.recorded_at), clock::parse(&new.head.recorded_at))
+    {
+        let over = before.saturating_add(i64::try_from(last).unwrap_or(i64::MAX));
+        if began < over && old.timing == Timing::Known {
+            new.head.recorded_at = clock::from_micros(over, true);
+        }
+    }
     let mut series = Series::onto(old);
     series.add(new);
     series.finish()
@@ -282,12 +303,12 @@ fn joined(old: Cassette, new: Cassette) -> Cassette {
 
 /// Reads what stands on disk under a cassette's name: the file, or the segments that are to become it.
 pub fn read_segments(segments: &[SegmentInfo], onto: Option<&Path>) -> Result<Cassette> {
-    let mut series = match onto {
-        Some(path) => Series::onto(Cassette::read(path)?),
-        None => Series::default(),
-    };
+    let mut series = Series::default();
     let damage = add_segments(&mut series, segments)?;
     let mut cassette = series.finish();
+    if let Some(path) = onto {
+        cassette = joined(Cassette::read(path)?, cassette);
+    }
     cassette.warnings.extend(damage);
     Ok(cassette)
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{From, taken_over};
 use crate::cassette::head;
 use crate::cassette::record::push_millis;
-use crate::cassette::segments::{Claim, Joined, SegmentHead};
+use crate::cassette::segments::{Claim, Joined, SegmentHead, segments_in};
 use crate::cassette::{Head, Process, Server, Transport, clock, journal};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
 use crate::jsonrpc::scan::elements;
@@ -41,6 +41,9 @@ pub struct Start {
     pub source: Source,
     /// The redaction rules.
     pub rules: Arc<Rules>,
+    /// The latest time in the segments that were begun before, in microseconds since 1970: a clock that was set back must
+    /// not put this one in front of them.
+    pub not_before: i64,
 }
 
 impl Start {
@@ -52,7 +55,10 @@ impl Start {
     pub fn at(joined: &Joined, source: Source, rules: Arc<Rules>) -> io::Result<Self> {
         let file = joined.file.try_clone()?;
         let (claim, head) = (joined.claim.clone(), joined.head.clone());
-        Ok(Self { file, claim, head, number: joined.number, source, rules })
+        let others = joined.path.parent().and_then(|folder| segments_in(folder).ok()).unwrap_or_default();
+        let others = others.iter().filter(|other| other.number < joined.number);
+        let not_before = others.filter_map(|other| journal::latest(&other.path)).max().unwrap_or(0);
+        Ok(Self { file, claim, head, number: joined.number, source, rules, not_before })
     }
 }
 
@@ -127,7 +133,7 @@ impl Writer {
 
     /// Writes the head.
     pub(super) fn start(start: Start) -> io::Result<Self> {
-        let Start { mut file, claim, head: own, number, source, rules } = start;
+        let Start { mut file, claim, head: own, number, source, rules, not_before } = start;
         let (server, conn) = match source {
             Source::Command(command) => {
                 let command = rules.redact_command(&command);
@@ -140,9 +146,9 @@ impl Writer {
             }
         };
         // Segments are merged by time, so both clocks are read together.
-        let (begun, now) = (Instant::now(), SystemTime::now());
+        let (begun, now) = (Instant::now(), clock::now());
         let head = Head {
-            recorded_at: clock::micros(now),
+            recorded_at: clock::from_micros(now.max(not_before), true),
             recorder: head::recorder(),
             servers: vec![(own.server.clone(), server.clone())],
             redaction: Some(serde_json::to_string(&rules.manifest(&BTreeMap::new()))?),
