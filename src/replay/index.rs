@@ -428,7 +428,8 @@ impl Queue {
     pub(super) fn alike(&mut self) -> &mut Alike {
         let Self { lists, secrets, covers, alike, .. } = self;
         alike.get_or_insert_with(|| {
-            let all = lists.iter().flat_map(|(conn, list)| list.iter().map(|exchange| (*conn, *exchange)));
+            let all =
+                lists.iter().flat_map(|list| list.exchanges.iter().map(|exchange| (list.conn, *exchange)));
             Alike::of(all.map(|(conn, exchange)| Candidate {
                 conn,
                 exchange,
