@@ -258,13 +258,57 @@ fn closing(text: &str, name: &Named, value: &str) -> Option<usize> {
     (opens == Some(&b'<') && behind.bytes().all(|byte| byte.is_ascii_punctuation())).then_some(at)
 }
 
-/// How much of `rest` is the value of a header: the rest of its line, or of the quotes it stands in. In the middle
-/// of a line an unquoted `name: word` is prose, unless the word looks like no word.
+/// How much of `rest` is the value of a header: the rest of its line, or of the quotes it stands in, up to where another
+/// name follows or another command. In the middle of a line an unquoted `name: word` is prose, unless the word looks like
+/// no word.
 fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
+    let length = longest_header_len(bytes, name, rest)?;
+    let value = rest.get(..length)?;
+    let named = bytes.get(name.span.start..name.span.end)?;
+    if HAVE_PARTS.iter().any(|tail| ends_with_ignoring_case(named, tail)) {
+        return Some(length);
+    }
+    let mut at = 0;
+    while let Some(mark) = value.get(at..).and_then(|rest| memchr::memchr3(b',', b';', b' ', rest)) {
+        let mark = at + mark;
+        if mark > 0 && ends_value(value.get(mark..)?) {
+            return Some(mark);
+        }
+        at = mark + 1;
+    }
+    Some(length)
+}
+
+/// What the names of headers end in whose values have names in them, in lower case.
+const HAVE_PARTS: [&str; 4] = ["authorization", "cookie", "authenticate", "credentials"];
+
+fn ends_with_ignoring_case(name: &[u8], tail: &str) -> bool {
+    let start = name.len().checked_sub(tail.len());
+    start.and_then(|start| name.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(tail.as_bytes()))
+}
+
+/// Whether something else begins with this comma, semicolon or blank: `, role: user`, `; a=b`, ` path: /a`, ` && curl`.
+fn ends_value(rest: &[u8]) -> bool {
+    /// Names are no longer.
+    const LONGEST: usize = 64;
+    let Some((mark, behind)) = rest.split_first() else { return false };
+    let begin = behind.iter().take(LONGEST).take_while(|byte| **byte == b' ').count();
+    let begun = behind.get(begin..).unwrap_or_default();
+    if *mark == b' ' && [&b"&& "[..], b"|| ", b"| ", b"; "].iter().any(|sign| begun.starts_with(sign)) {
+        return true;
+    }
+    let name = begun.iter().take(LONGEST).take_while(|byte| is_name_byte(**byte)).count();
+    let is_name = begun.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    let sign = begun.get(name..).unwrap_or_default();
+    is_name && (sign.starts_with(b": ") || *mark != b' ' && sign.starts_with(b"="))
+}
+
+/// The same, whatever follows.
+fn longest_header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
     const LONGEST_LEAD: usize = 32;
     /// Looking no further before it is known to be a value keeps long texts linear.
     const LONGEST_WORD: usize = 1024;
-    let line = || {
+    let line = |rest: &[u8]| {
         let line = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
         // Line ends that are still escaped.
         [&b"\\n"[..], b"\\r"].iter().fold(line, |line, escape| {
@@ -274,9 +318,10 @@ fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
     let before = name.span.start.checked_sub(1).and_then(|before| bytes.get(before)).copied();
     if let Some(quote) = before.filter(|byte| is_quote(*byte)) {
         let own = name.quote.is_some_and(|(mark, _)| mark == quote);
-        let line = line();
         let depth = slashes_behind(bytes.get(..name.span.start - 1)?);
-        return Some(if own { line } else { quoted_end(rest.get(..line)?, quote, depth).0 });
+        // The quotes are mostly closed soon, and lines can be long.
+        let end = if own { rest.len() } else { quoted_end(rest, quote, depth).0 };
+        return Some(line(rest.get(..end)?));
     }
     let near = name.span.start.saturating_sub(LONGEST_LEAD);
     let lead = bytes.get(near..name.span.start)?;
@@ -289,7 +334,7 @@ fn header_len(bytes: &[u8], name: &Named, rest: &[u8]) -> Option<usize> {
     let blank =
         |lead: &[u8]| lead.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'<' | b'>' | b'*' | b'-' | b'#'));
     if lead.is_some_and(blank) {
-        return Some(line());
+        return Some(line(rest));
     }
     let ends = |byte: &u8| byte.is_ascii_whitespace() || b",;\"'`)}]".contains(byte);
     let near = rest.get(..LONGEST_WORD.min(rest.len()))?;
