@@ -111,9 +111,20 @@ pub(super) fn may_name(bytes: &[u8], is_name: &dyn Fn(&[u8]) -> bool) -> bool {
     };
     // `<` and `>` may be written as escapes.
     let escapes = || memchr::memmem::find_iter(bytes, "u003").map(|at| at + "u003c".len());
-    let marks = || memchr::memchr3_iter(b'<', b'>', b'=', bytes).map(|at| at + 1);
-    let markup = memchr::memchr(b'<', bytes).is_some() || escapes().next().is_some();
-    (markup && (marks().any(behind) || escapes().any(behind)))
+    let closes =
+        ["</", "/>", "<\\/"].iter().any(|mark| memchr::memmem::find(bytes, mark.as_bytes()).is_some());
+    // A name stands right behind a bracket, or in quotes behind an equals sign.
+    let mark = |at: usize| {
+        let next = bytes.get(at + 1).copied().unwrap_or_default();
+        let begins = match bytes.get(at) {
+            Some(b'=') => b"\"'\\".contains(&next),
+            _ => closes && next.is_ascii_alphanumeric(),
+        };
+        begins && behind(at + 1)
+    };
+    let opens = memchr::memchr(b'<', bytes).is_some();
+    let markup = (opens && memchr::memchr3_iter(b'<', b'>', b'=', bytes).any(mark)) || escapes().any(behind);
+    markup
         || memchr::memchr_iter(b'|', bytes).any(|at| behind(at + 1) || before(at))
         || tables::may_be_aligned(bytes)
         || is_netrc(bytes)
