@@ -303,7 +303,7 @@ impl<'a> Walk<'a> {
             let hint = if self.wraps() { " (a command to run goes behind --)" } else { "" };
             return self.usage(format!("{} takes no argument {text:?}{hint}", self.called()));
         }
-        if text.is_empty() {
+        if text.is_empty() && !self.has_ready_file() {
             let name = own.get(self.positionals.len()).or(own.last()).map_or("", |own| own.name);
             return self.usage(format!("<{name}> must not be empty"));
         }
@@ -357,6 +357,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Whether the command has a file to take away before it complains about a cassette: it looks at the name itself.
+    fn has_ready_file(&self) -> bool {
+        self.find(|flag| bare(flag) == "ready-file").is_some()
+    }
+
     fn flag(&mut self, flag: &'a FlagInfo<'static>, name: &str, value: Option<String>) -> Result<(), Stop> {
         let switch = matches!(flag.kind, FlagInfoKind::Switch);
         let again = self.given.contains(&flag.long);
@@ -375,7 +380,7 @@ impl<'a> Walk<'a> {
             Some(value) => value,
             None => self.next_value(name)?,
         };
-        if value.is_empty() && is_file(flag) {
+        if value.is_empty() && is_file(flag) && !(bare(flag) == "cassette" && self.has_ready_file()) {
             return self.usage(format!("{name} needs the name of a file"));
         }
         if bare(flag) == CONFIG {

@@ -202,6 +202,9 @@ pub fn run(
     own: &[OsString],
 ) -> Result<u8> {
     ready::clear(serve.ready_file.as_deref())?;
+    if serve.cassette.is_empty() {
+        return Err(Error::Usage("<file> needs the name of a file".to_owned()));
+    }
     serve.check(wrapped, settings)?;
     let all = serve.http();
     serve.leave_out_http_of(settings);
