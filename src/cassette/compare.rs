@@ -2,8 +2,8 @@
 //!
 //! Compared are, per connection, every request with its answers in order, what the server asked and announced, and
 //! lines that are not JSON. Left out is what varies without meaning: ids, `_meta`, the client's `initialize`
-//! parameters, times, the values of cursors, request states and task ids, how many progress and log notifications
-//! came, and how concurrent exchanges interleaved.
+//! parameters, the protocol's own times, the values of its cursors, request states and task ids, how many progress and
+//! log notifications came, and how concurrent exchanges interleaved.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -133,30 +133,51 @@ fn views(cassette: &Cassette, record: &Record) -> Vec<View> {
     }
 }
 
+/// What varies by value, and what may be there or not: where the protocol has it. The same names in arguments,
+/// structured content, schemas and errors are data like any other.
+const VARYING: [&str; 5] = ["nextCursor", "cursor", "requestState", "taskId", "requestId"];
+const TIMES: [&str; 3] = ["createdAt", "lastUpdatedAt", "ttlMs"];
+
 /// The comparison form of a message without what varies.
 fn form(cassette: &Cassette, view: &View) -> Vec<u8> {
-    const VARYING: [&str; 5] = ["nextCursor", "cursor", "requestState", "taskId", "requestId"];
-    const TIMES: [&str; 3] = ["createdAt", "lastUpdatedAt", "ttlMs"];
     let text = view.whole.of(&cassette.text);
     let mut out = Vec::with_capacity(text.len());
     let Ok(tree) = Tree::of(text) else { return text.as_bytes().to_vec() };
     let initialize = view.method_name(&cassette.text) == "initialize";
-    let bodies: Vec<Span> = [view.params, view.result].into_iter().flatten().collect();
-    let start = view.whole.start;
     canonical::write(&tree, 0, &mut out, &mut |index| {
         let Some(node) = tree.node(index).filter(|_| index != 0) else { return Treat::Keep };
         if node.parent == 0 {
             let drop = tree.name_is(index, "id") || (initialize && tree.name_is(index, "params"));
             return if drop { Treat::Drop } else { Treat::Keep };
         }
-        let body = tree.node(node.parent).map(|parent| parent.span.shifted(start));
         let named = |names: &[&str]| names.iter().any(|name| tree.name_is(index, name));
-        if named(&TIMES) || (named(&["_meta"]) && body.is_some_and(|body| bodies.contains(&body))) {
+        if is_body(&tree, node.parent) && named(&["_meta"]) {
+            return Treat::Drop;
+        }
+        if !(is_body(&tree, node.parent) || is_task(&tree, node.parent)) {
+            return Treat::Keep;
+        }
+        if named(&TIMES) {
             return Treat::Drop;
         }
         if named(&VARYING) { Treat::As(b"*".to_vec()) } else { Treat::Keep }
     });
     out
+}
+
+/// Whether a value is the `params` or the `result` of its message.
+fn is_body(tree: &Tree<'_>, index: usize) -> bool {
+    let at_top = index != 0 && tree.node(index).is_some_and(|node| node.parent == 0);
+    at_top && (tree.name_is(index, "params") || tree.name_is(index, "result"))
+}
+
+/// Whether a value is a task of a result (2025-11-25, "Tasks"): its `task`, or one of its `tasks`.
+fn is_task(tree: &Tree<'_>, index: usize) -> bool {
+    let Some(parent) = tree.node(index).map(|node| node.parent) else { return false };
+    let holder = |list: usize| tree.node(list).map_or(0, |node| node.parent);
+    let of_result = |index: usize| is_body(tree, index) && tree.name_is(index, "result");
+    (tree.name_is(index, "task") && of_result(parent))
+        || (tree.name_is(parent, "tasks") && of_result(holder(parent)))
 }
 
 #[cfg(test)]
@@ -194,6 +215,52 @@ mod tests {
             ],
         ] {
             assert!(same(&old, &cassette(&messages)), "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_the_protocol_vary_where_the_protocol_has_them() {
+        let answer = |result: &str| format!(r#"{{"from":"server","payload":{{"id":1,"result":{result}}}}}"#);
+        let ask = |params: &str| {
+            format!(r#"{{"from":"client","payload":{{"id":1,"method":"tools/call","params":{params}}}}}"#)
+        };
+        for name in ["nextCursor", "cursor", "requestState", "taskId", "requestId", "createdAt", "ttlMs"] {
+            let value = |value: u8| format!(r#"{{"{name}":"{value}"}}"#);
+            for (places, same_already) in [
+                (&[r#"{"arguments":@}"#, r#"{"arguments":{"_meta":@}}"#, r#"{"task":@}"#][..], false),
+                (&["@"], true),
+            ] {
+                for place in places {
+                    let of = |n| cassette(&[&ask(&place.replace('@', &value(n))), &answer("{}")]);
+                    assert_eq!(same(&of(1), &of(2)), same_already, "{name} in params {place}");
+                }
+            }
+            for (places, same_already) in [
+                (
+                    &[
+                        r#"{"structuredContent":@}"#,
+                        r#"{"structuredContent":{"result":@,"task":@,"tasks":[@]}}"#,
+                        r#"{"tools":[{"name":"t","inputSchema":{"properties":@}}]}"#,
+                        r#"{"content":[@]}"#,
+                        r#"{"tasks":[{"data":@}]}"#,
+                    ][..],
+                    false,
+                ),
+                (&["@", r#"{"task":@}"#, r#"{"tasks":[@]}"#], true),
+            ] {
+                for place in places {
+                    let of = |n| cassette(&[ASK_A, &answer(&place.replace('@', &value(n)))]);
+                    assert_eq!(same(&of(1), &of(2)), same_already, "{name} in result {place}");
+                }
+            }
+            let of = |n| {
+                let refused = format!(
+                    r#"{{"from":"server","payload":{{"id":1,"error":{{"code":1,"message":"m","data":{}}}}}}}"#,
+                    value(n)
+                );
+                cassette(&[ASK_A, &refused])
+            };
+            assert!(!same(&of(1), &of(2)), "{name} in the data of an error");
         }
     }
 
