@@ -2,7 +2,7 @@
 //! suite which was recorded with real keys replays with others.
 
 use crate::support::recording::DEMO;
-use crate::support::replay::{c, call, handshake, s, said};
+use crate::support::replay::{c, call, handshake, request, s, said};
 use crate::support::{MCPREEL, Sandbox, initialize};
 
 const PACK: &str =
@@ -133,6 +133,69 @@ fn a_miss_tells_no_known_secret() {
     assert!(!told.contains("stripes") && !report.contains("stripes"), "{told}{report}");
     let whole = report.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok());
     assert!(whole, "{report}");
+}
+
+#[test]
+fn what_a_rule_finds_in_a_live_request_is_told_nowhere() {
+    const TOKEN: &str = "ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA2bC4";
+    let sandbox = Sandbox::new();
+    let read = |id: &str, uri: &str| request(id, "resources/read", &format!(r#"{{"uri":"{uri}"}}"#));
+    let asked = [call("1", "once", "{}"), read("2", "https://h.example/a")];
+    record(&sandbox, "c.json", &[], &[], &asked);
+    let mut client =
+        sandbox.mcpreel(["serve", "-v", "c.json", "--repeat", "never", "--report", "r.jsonl"]).start();
+    client.ask(&initialize("{}"));
+    let long = "x".repeat(180);
+    for (line, code, told) in [
+        (
+            read("3", &format!("https://user:Zq7livelive12345@h.example/b?access_token={TOKEN}")),
+            -31001,
+            r#"resources/read \"https://REDACTED-1@h.example/b?access_token=REDACTED-2\""#.to_owned(),
+        ),
+        (call("4", TOKEN, "{}"), -31001, r#"tools/call \"REDACTED-1\""#.to_owned()),
+        // It stands where a long name is cut.
+        (
+            read("5", &format!("https://h.example/{long}/{TOKEN}")),
+            -31001,
+            format!(r#"resources/read \"https://h.example/{long}/R..."#),
+        ),
+        (request("6", TOKEN, "{}"), -31001, "no recorded answer for REDACTED".to_owned()),
+        (
+            request(
+                "7",
+                "tools/list",
+                &format!(
+                    r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"{TOKEN}","io.modelcontextprotocol/clientCapabilities":{{}}}}}}"#
+                ),
+            ),
+            -31001,
+            "tools/list".to_owned(),
+        ),
+    ] {
+        let error = client.fails(&line, code);
+        assert!(error.contains(&told) && !error.contains("ghp_"), "{error}");
+    }
+    let by_rule =
+        request("8", "resources/subscribe", &format!(r#"{{"uri":"https://h.example/?token={TOKEN}"}}"#));
+    client.expect(&by_rule, r#"{"jsonrpc":"2.0","id":8,"result":{}}"#);
+    client.send(&format!(r#"{{"jsonrpc":"2.0","id":"{TOKEN}","result":{{}}}}"#));
+    let said = client.close(3).stderr;
+    let report = sandbox.read("r.jsonl");
+    for (text, told) in [
+        (
+            &said,
+            r#"no recorded answer for resources/read "https://REDACTED-1@h.example/b?access_token=REDACTED-2";"#,
+        ),
+        (&report, r#""name":"https://REDACTED-1@h.example/b?access_token=REDACTED-2""#),
+        (&report, r#""unrecorded":["resources/subscribe \"https://h.example/?token=REDACTED-1\""]"#),
+        (&said, r#"the client answered id "REDACTED", and no question"#),
+        (&report, r#"the client answered id \"REDACTED\", and no question"#),
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    for gone in ["ghp_", "Zq7live"] {
+        assert!(!said.contains(gone) && !report.contains(gone), "{gone}: {said}{report}");
+    }
 }
 
 #[test]

@@ -109,15 +109,20 @@ pub fn version(text: &str, view: &View) -> Option<String> {
 /// The parameter that names what a request is about: a tool, a prompt, a resource, a task.
 #[must_use]
 pub fn target(method: &str, text: &str, view: &View) -> Option<String> {
-    let name = match method {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => "uri",
-        "tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/update" => "taskId",
-        "logging/setLevel" => "level",
-        _ => return None,
-    };
-    let span = member(text, view.params?, name)?;
+    let span = member(text, view.params?, target_member(method)?)?;
     Some(string::decode(span.of(text)).into_owned())
+}
+
+/// The member of `params` that is the [`target`] of this method.
+#[must_use]
+pub fn target_member(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => Some("uri"),
+        "tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/update" => Some("taskId"),
+        "logging/setLevel" => Some("level"),
+        _ => None,
+    }
 }
 
 /// Methods whose last recorded answer stands for every further call: asking again changes nothing.

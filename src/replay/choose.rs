@@ -221,7 +221,7 @@ impl Player {
     }
 
     fn warn_of_values(&mut self, request: &Request<'_>) {
-        let subject = key::describe(request.text, &request.view);
+        let subject = self.subject(request);
         self.warn(format!(
             "{subject}: the redacted values do not agree with earlier ones; answering in recorded order"
         ));

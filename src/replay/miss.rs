@@ -2,9 +2,8 @@
 
 use super::choose::Why;
 use super::inputs::Inputs;
-use super::key;
 use super::live;
-use super::nearest::{self, Alike, CANDIDATE_BYTES, CANDIDATES, Difference, cut};
+use super::nearest::{self, Alike, CANDIDATE_BYTES, CANDIDATES, Difference};
 use super::player::{Output, Part, Player, Request};
 use super::report::Miss;
 use super::tape::Item;
@@ -21,7 +20,7 @@ impl Player {
     /// Reports a miss and answers it.
     pub(super) fn miss(&mut self, request: &Request<'_>, why: Why) {
         let name = mcp::target(&request.method, request.text, &request.view);
-        let subject = key::describe(request.text, &request.view);
+        let subject = self.subject(request);
         let mut nearest = None;
         let (why, hint) = match why {
             Why::Unknown => {
@@ -63,8 +62,7 @@ impl Player {
                 "the live server was not asked, since it needs the true value; record again".to_owned(),
             ),
         };
-        let name = name.as_deref().map(cut);
-        let miss = Miss { method: cut(&request.method), name, why, nearest, hint };
+        let miss = Miss { method: subject.method, name: subject.name, why, nearest, hint };
         let line = live::error(request.id, code::MISS, &format!("mcpreel: {}", miss.why), Some(&miss.json()));
         self.out.push(Output::Note(miss.words()));
         self.count_miss(miss);

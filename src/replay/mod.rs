@@ -33,6 +33,7 @@ pub mod tape;
 mod task_play;
 pub mod tasks;
 mod threads;
+pub mod told;
 mod unrecorded;
 mod unsolicited;
 

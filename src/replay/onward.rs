@@ -11,10 +11,8 @@ mod minted;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::choose::{Why, base_key};
-use super::key;
 use super::leaving::AMBIGUOUS;
 use super::live::{self, Splice};
-use super::nearest::cut;
 use super::player::{Output, Part, Player, Request, To};
 use super::report::Miss;
 use crate::jsonrpc::message::{View, member};
@@ -228,7 +226,7 @@ impl Player {
         if minted::has_placeholder(request) {
             return Err(Why::Placeholder);
         }
-        let subject = key::describe(request.text, &request.view);
+        let subject = self.subject(request);
         self.out.push(Output::Detail(format!("{subject} is not recorded: the live server is asked")));
         self.send_on(request);
         Ok(())
@@ -397,9 +395,10 @@ impl Player {
             _ if open.cancelled => return self.withdraw(open.to, false),
             Purpose::Client | Purpose::Listen => {}
         }
+        let subject = self.rules.subject(&open.method, open.name.as_deref());
         let miss = Miss {
-            method: cut(&open.method),
-            name: open.name.as_deref().map(cut),
+            method: subject.method,
+            name: subject.name,
             why: why.to_owned(),
             nearest: None,
             hint: LOOK.to_owned(),

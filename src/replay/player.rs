@@ -13,7 +13,6 @@ pub use super::framing::Framing;
 use super::index::{Index, Recorded, Sought};
 use super::key::{self, Key, Keys, Rules};
 use super::live;
-use super::nearest::cut;
 use super::onward::Onwards;
 pub use super::options::{Options, Ordering, Repeat};
 pub use super::output::{Output, Part};
@@ -411,7 +410,7 @@ impl Player {
         let other = session.running.insert(request.id.to_owned(), number);
         // Over HTTP clients may share a session, and their ids are their own.
         if other.is_some() && !self.options.http {
-            let id = cut(request.id);
+            let id = self.rules.told(request.id);
             self.warn(format!(
                 "the client asked with id {id} while another request of that id was open: both are answered, and a \
                  cancellation is taken for the later one"
@@ -495,7 +494,7 @@ impl Player {
         }
         let Some((number, ask)) = self.sessions.get_mut(session).and_then(|session| session.asked.remove(id))
         else {
-            let id = cut(id);
+            let id = self.rules.told(id);
             return self
                 .warn(format!("the client answered id {id}, and no question of the server has it open"));
         };

@@ -108,8 +108,10 @@ impl Player {
         if refusal.code.is_some_and(|code| self.tape.was_refused(&method, name.as_deref(), code)) {
             return;
         }
-        let why = format!("{} was refused: {}", key::describe(text, view), refusal.why);
-        let miss = Miss { method: method.clone(), name, why, nearest: None, hint: refusal.hint.clone() };
+        let subject = self.rules.subject(&method, name.as_deref());
+        let why = format!("{subject} was refused: {}", refusal.why);
+        let hint = refusal.hint.clone();
+        let miss = Miss { method: subject.method, name: subject.name, why, nearest: None, hint };
         let settled = refusal.settled;
         if settled == Settled::Never || self.strays.len() >= WAITING {
             return self.add_miss(miss);

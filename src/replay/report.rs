@@ -4,6 +4,7 @@ use super::faults::Row;
 use super::index::is_open;
 use super::nearest::Difference;
 use super::player::Player;
+use super::told::Subject;
 use crate::jsonrpc::string;
 use crate::mcp;
 
@@ -29,10 +30,7 @@ impl Miss {
     /// `tools/call "search"`.
     #[must_use]
     pub fn subject(&self) -> String {
-        match &self.name {
-            Some(name) => format!("{} {}", self.method, string::encode(name)),
-            None => self.method.clone(),
-        }
+        Subject { method: self.method.clone(), name: self.name.clone() }.to_string()
     }
 
     /// The `data` of the error that the client gets.

@@ -2,7 +2,6 @@
 //! given at once, so that a client falls back within milliseconds instead of waiting for its timeout.
 
 use super::choose::Why;
-use super::key;
 use super::live;
 use super::player::{Output, Part, Player, Request};
 use crate::cassette::Side;
@@ -26,7 +25,7 @@ impl Player {
             }
             return true;
         }
-        self.count_unrecorded(key::describe(request.text, &request.view));
+        self.count_unrecorded(self.subject(request).to_string());
         let error = self.unsupported_version(request.id, &asked);
         self.answer(request.to(), Part::Made, error);
         true
@@ -35,8 +34,9 @@ impl Player {
     fn unsupported_version(&self, id: &str, asked: &str) -> String {
         let supported: Vec<String> =
             self.tape.modern_versions.iter().map(|version| string::encode(version)).collect();
+        let asked = self.rules.told(asked);
         let data =
-            format!("{{\"supported\":[{}],\"requested\":{}}}", supported.join(","), string::encode(asked));
+            format!("{{\"supported\":[{}],\"requested\":{}}}", supported.join(","), string::encode(&asked));
         let message = format!("unsupported protocol version {asked}");
         live::error(id, code::UNSUPPORTED_VERSION, &message, Some(&data))
     }
@@ -65,7 +65,7 @@ impl Player {
                 not_found("Method not found")
             }
             "subscriptions/listen" => {
-                self.count_unrecorded(key::describe(request.text, &request.view));
+                self.count_unrecorded(self.subject(request).to_string());
                 let id = request.id;
                 let meta = format!("\"_meta\":{{\"{}\":{id}}}", mcp::SUBSCRIPTION);
                 let text = format!(
@@ -91,7 +91,7 @@ impl Player {
             }
             _ => return false,
         };
-        self.count_unrecorded(key::describe(request.text, &request.view));
+        self.count_unrecorded(self.subject(request).to_string());
         self.answer(request.to(), Part::Made, line);
         true
     }
