@@ -1,9 +1,10 @@
-//! Named pipes as the place for what is written: with a reader they work, without one nobody waits for it.
+//! Named pipes as the place for what is written: with a reader they work, without one nobody waits for it. And standard
+//! input and output that do not block, or fail.
 
 use std::path::PathBuf;
 
-use crate::support::replay::{answered, handshake};
-use crate::support::{Sandbox, eventually};
+use crate::support::replay::{answered, call, handshake};
+use crate::support::{MCPREEL, Sandbox, eventually, initialize};
 
 fn pipe(sandbox: &Sandbox) -> PathBuf {
     let path = sandbox.path.join("pipe");
@@ -70,4 +71,96 @@ fn a_pipe_with_a_reader_gets_everything() {
         let text = reader.join().unwrap();
         assert!(text.contains(expected), "{arguments:?}: {text}");
     }
+}
+
+/// Whoever shares a pipe with us may have made it non-blocking: nothing is lost for it, in either direction.
+#[test]
+fn pipes_that_do_not_block_carry_everything() {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::process::{Command, Stdio};
+
+    let sandbox = Sandbox::new();
+    let mut records = handshake();
+    let long = "x".repeat(20_000);
+    records
+        .extend((0..100).flat_map(|id| answered(&id.to_string(), "t", &format!(r#"{{"i":{id}}}"#), &long)));
+    sandbox.tape_with("", &records);
+    let unblocked = || {
+        let (read, write) = std::io::pipe().unwrap();
+        for end in [std::os::fd::AsFd::as_fd(&read), std::os::fd::AsFd::as_fd(&write)] {
+            rustix::io::ioctl_fionbio(end, true).unwrap();
+        }
+        (read, write)
+    };
+    let start = |arguments: &[&str], input: Stdio, output: Stdio| {
+        let mut command = Command::new(MCPREEL);
+        command.args(arguments).current_dir(&sandbox.path).env("MCPREEL_SESSION", "unblocked");
+        command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // All is sent before anything is read, and more is answered than a pipe takes.
+    let asked: String =
+        (0..100).map(|id| call(&id.to_string(), "t", &format!(r#"{{"i":{id}}}"#)) + "\n").collect();
+    let (to, from_test) = unblocked();
+    let (for_test, from) = unblocked();
+    let mut child = start(&["serve", "--no-config", "--stdio", "c.json"], to.into(), from.into());
+    rustix::io::ioctl_fionbio(&from_test, false).unwrap();
+    rustix::io::ioctl_fionbio(&for_test, false).unwrap();
+    let mut lines = BufReader::new(for_test);
+    let mut line = String::new();
+    let mut input = from_test;
+    // It waits for its client first.
+    writeln!(input, "{}", initialize("{}")).unwrap();
+    lines.read_line(&mut line).unwrap();
+    input.write_all(asked.as_bytes()).unwrap();
+    drop(input);
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert_eq!((rest.lines().count(), child.wait().unwrap().code()), (100, Some(0)));
+    // Commands that read a file from there wait for it as well.
+    let (to, mut from_test) = unblocked();
+    let mut child = start(&["inspect", "-"], to.into(), Stdio::piped());
+    let text = sandbox.read("c.json");
+    rustix::io::ioctl_fionbio(&from_test, false).unwrap();
+    from_test.write_all(text.as_bytes()).unwrap();
+    drop(from_test);
+    let (mut out, mut said) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((said.as_str(), child.wait().unwrap().code()), ("", Some(0)));
+    assert!(out.contains("203"), "{out}");
+}
+
+/// What cannot be written, or read, is told, and is a failure.
+#[test]
+fn an_end_that_fails_is_told() {
+    let sandbox = sandbox();
+    let full = |arguments: &str, input: &str, end: &str| {
+        let script = format!("printf '%s\\n' '{input}' | {MCPREEL} {arguments} {end}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(&sandbox.path).env("MCPREEL_SESSION", "full");
+        let done = shell.output().unwrap();
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    let hello = initialize("{}");
+    let written = "mcpreel: cannot write standard output: no space left on device\n";
+    let answers = "mcpreel: answers could not be written to standard output: no storage space\n";
+    for (arguments, said) in [
+        ("serve -q c.json", answers),
+        ("use -q --mode none --cassette c.json -- cat", answers),
+        ("inspect c.json", written),
+        ("convert c.json -o -", written),
+        ("redact --check --format json c.json", written),
+        ("--help", written),
+        ("demo server", "mcpreel: cannot go on with the demo server: no space left on device\n"),
+    ] {
+        assert_eq!(full(arguments, &hello, "> /dev/full"), (Some(1), said.to_owned()), "{arguments}");
+    }
+    let unread = "mcpreel: standard input cannot be read: is a directory\n";
+    assert_eq!(full("serve -q c.json", "", "< ."), (Some(1), unread.to_owned()));
+    full("serve -q c.json --report r.jsonl", &hello, "> /dev/full");
+    let row = sandbox.read("r.jsonl");
+    assert!(
+        row.contains(r#""ended":"output failed: no storage space","#) && row.contains(r#""exit":1}"#),
+        "{row}"
+    );
 }

@@ -73,6 +73,6 @@ pub fn run(begin: &Begin, configured: Option<(&str, &Path)>) -> Result<u8> {
         Begun::Record => "record",
         Begun::Replay => "replay",
     };
-    print(&format!("{does} {}\n", chosen.mode.name()));
+    print(&format!("{does} {}\n", chosen.mode.name()))?;
     Ok(exit::OK)
 }

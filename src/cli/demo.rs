@@ -5,6 +5,7 @@ use argh::{ArgsInfo, FromArgs};
 use super::listen::{Http, announce, bind};
 use super::options::{Voice, caught_signals};
 use super::ready;
+use super::standard;
 use crate::demo;
 use crate::error::{Error, Result};
 use crate::exit;
@@ -61,13 +62,13 @@ pub fn run(command: &Demo) -> Result<u8> {
             Err(Error::Usage("--ready-file goes with --listen".to_owned()))
         }
         Some(What::Server(_)) => {
-            let input = std::io::BufReader::new(std::io::stdin());
-            demo::server::serve(input, std::io::stdout(), std::io::stderr())
+            let input = std::io::BufReader::new(standard::input()?);
+            demo::server::serve(input, standard::output()?, standard::errors()?)
                 .map_err(Error::failed("go on with the demo server"))
         }
         None => {
             let program = std::env::current_exe().map_err(Error::failed("find this program again"))?;
-            let out = &mut std::io::stdout().lock();
+            let out = &mut std::io::LineWriter::new(standard::output()?);
             if command.http {
                 demo::tour::http::run(&program, out)?;
             } else {

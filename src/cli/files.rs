@@ -2,7 +2,7 @@
 //! a file that is not a cassette.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,8 +15,7 @@ use crate::exit;
 /// Reads a cassette: a file, a recording that has ended and is not merged yet, or standard input for `-`.
 pub fn read(input: &str) -> Result<Cassette> {
     if input == "-" {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map_err(Error::io("read", "standard input"))?;
+        let bytes = super::standard::read_to_end().map_err(Error::io("read", "standard input"))?;
         return Cassette::parse(Path::new("standard input"), bytes);
     }
     let path = Path::new(input);

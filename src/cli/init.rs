@@ -76,7 +76,7 @@ pub fn run(init: &Init) -> Result<u8> {
         })
         .collect::<Result<_>>()?;
     if init.check {
-        return Ok(check(&found, init.runner));
+        return check(&found, init.runner);
     }
     // All or none: the files of one runner belong together.
     for (_, path, standing) in &found {
@@ -97,7 +97,7 @@ pub fn run(init: &Init) -> Result<u8> {
     fs::create_dir_all(&folder).map_err(Error::io("make the folder", &folder))?;
     for (helper, path, standing) in &found {
         if *standing == Some(Standing::Current) {
-            print(&format!("{} is up to date\n", path.display()));
+            print(&format!("{} is up to date\n", path.display()))?;
             continue;
         }
         // Tests may be running: they find the old file or the new one.
@@ -107,7 +107,7 @@ pub fn run(init: &Init) -> Result<u8> {
                 format!("{}: from {version} to {VERSION}\n", path.display())
             }
             _ => format!("{} written\n", path.display()),
-        });
+        })?;
     }
     match init.runner {
         Runner::Pytest => tell_pytest(&folder),
@@ -132,7 +132,7 @@ fn standing(helper: &Helper, path: &Path) -> Result<Option<Standing>> {
     }
 }
 
-fn check(found: &[(&Helper, PathBuf, Option<Standing>)], runner: Runner) -> u8 {
+fn check(found: &[(&Helper, PathBuf, Option<Standing>)], runner: Runner) -> Result<u8> {
     let again = match runner {
         Runner::Pytest => "`mcpreel init pytest`",
         Runner::Vitest => "`mcpreel init vitest`",
@@ -142,7 +142,7 @@ fn check(found: &[(&Helper, PathBuf, Option<Standing>)], runner: Runner) -> u8 {
         let path = path.display();
         let line = match standing {
             Some(Standing::Current) => {
-                print(&format!("{path} is up to date\n"));
+                print(&format!("{path} is up to date\n"))?;
                 continue;
             }
             None => format!("{path} is missing; {again} writes it"),
@@ -161,7 +161,7 @@ fn check(found: &[(&Helper, PathBuf, Option<Standing>)], runner: Runner) -> u8 {
         say(&line);
         code = exit::DIFFERENT;
     }
-    code
+    Ok(code)
 }
 
 /// pytest has to be told of the file: in a `conftest.py`, which is written only where there is none.
@@ -178,9 +178,9 @@ fn tell_pytest(folder: &Path) -> Result<u8> {
         Ok(text) if text.contains("mcpreel_pytest") => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::write(&conftest, format!("{line}\n")).map_err(Error::io("write", &conftest))?;
-            print(&format!("{} written\n", conftest.display()));
+            print(&format!("{} written\n", conftest.display()))?;
         }
-        _ => print(&format!("now add to {}: {line}\n", conftest.display())),
+        _ => print(&format!("now add to {}: {line}\n", conftest.display()))?,
     }
     Ok(exit::OK)
 }

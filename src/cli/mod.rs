@@ -28,6 +28,7 @@ pub mod session;
 pub mod settings;
 pub mod split;
 pub mod staging;
+pub mod standard;
 mod stderr;
 pub mod trim;
 mod units;
@@ -36,16 +37,16 @@ pub mod use_;
 pub mod uses;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use argh::{ArgsInfo, FromArgs};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit;
 use crate::stdio::{child, exec};
 use inspect::shown::is_hidden;
 use settings::Settings;
+use standard::{print, with_output};
 
 /// Record MCP sessions into cassettes and replay them: no server, no credentials, no network.
 #[derive(ArgsInfo, FromArgs, Debug)]
@@ -89,20 +90,21 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         settings,
     };
     let own = arguments.clone();
+    let told = |error: Error| {
+        say(&error.to_string());
+        error.code()
+    };
     let code = match args::parse::<Top>(&program, arguments) {
-        args::Parsed::Run(top, wrapped, settings) => start(top.command, wrapped, &settings, &own)
-            .unwrap_or_else(|error| {
-                let error = settings.place(error);
-                say(&error.to_string());
-                error.code()
-            }),
+        args::Parsed::Run(top, wrapped, settings) => {
+            start(top.command, wrapped, &settings, &own).unwrap_or_else(|error| told(settings.place(error)))
+        }
         args::Parsed::Print { text, code } => {
             if code == exit::OK {
-                print(&text);
+                print(&text).map_or_else(told, |()| code)
             } else {
                 stderr::write(&text);
+                code
             }
-            code
         }
     };
     stderr::finish();
@@ -125,29 +127,19 @@ fn start(
         Command::Run(command) => run::run(&command, &wrapped.unwrap_or_default(), settings.mode()?),
         Command::Record(command) => record::run(&command, &wrapped.unwrap_or_default(), own),
         Command::Serve(command) => serve::run(command, wrapped.as_deref(), settings, own),
-        Command::Inspect(command) => {
-            command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
-        }
-        Command::Convert(command) => {
-            command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock())
-        }
-        Command::Merge(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
-        Command::Split(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
-        Command::Trim(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
+        Command::Inspect(command) => with_output(|out, notes| command.run(out, notes)),
+        Command::Convert(command) => with_output(|out, notes| command.run(out, notes)),
+        Command::Merge(command) => with_output(|out, notes| command.run(out, notes)),
+        Command::Split(command) => with_output(|out, notes| command.run(out, notes)),
+        Command::Trim(command) => with_output(|out, notes| command.run(out, notes)),
         Command::Recover(command) => recover::run(&command),
-        Command::Redact(command) => command.run(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
-        Command::Report(command) => command.run(&mut std::io::stdout().lock()),
+        Command::Redact(command) => with_output(|out, notes| command.run(out, notes)),
+        Command::Report(command) => with_output(|out, _| command.run(out)),
         Command::Begin(command) => begin::run(&command, settings.mode()?),
         Command::End(command) => end::run(&command),
         Command::Init(command) => init::run(&command),
         Command::Demo(command) => demo::run(&command),
     }
-}
-
-/// Prints a result. Nobody reading it is no failure.
-fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Tells the user something: one line on standard error.

@@ -15,6 +15,7 @@ use super::redaction::{Secrets, manifest_of, packs_for, sayable};
 use super::report::file;
 use super::say;
 use super::staging::Staging;
+use super::standard;
 use super::uses::Uses;
 use crate::cassette::owner::Owner;
 use crate::cassette::segments::CassetteOnDisk;
@@ -329,7 +330,7 @@ fn begin(replay: &Replay<'_>, over: Over, live: Option<Live>) -> Result<u8> {
         Some(Live::Piped(piped)) => Some(piped),
         _ => None,
     };
-    let (input, output) = (std::io::stdin(), std::io::stdout());
+    let (input, output) = (standard::input()?, standard::output()?);
     let behind = piped.as_mut().map(|piped| piped as &mut dyn LiveServer);
     let ended =
         stdio::serve(&mut player, Box::new(ordinal), input, output, &caught, &aside(replay.voice), behind)?;
@@ -420,10 +421,15 @@ pub fn conclude(
         say(&format!("{} never fired", row.words()));
     }
     let unmet = unmet || (replay.staging.require && report.unfired().next().is_some());
+    if let Some(failure) = ended.failure() {
+        say(&failure);
+    }
     let code = match ended {
         _ if let Some(code) = finished.and_then(|finished| finished.code) => code,
         _ if missed > 0 || unmet => exit::MISS,
         Ended::Fault(status) => status,
+        Ended::InputFailed(_) | Ended::OutputFailed(_) if finished.is_some() => exit::WRAPPER_FAILED,
+        Ended::InputFailed(_) | Ended::OutputFailed(_) => exit::FAILED,
         _ => exit::OK,
     };
     report.exit = code;

@@ -1,6 +1,6 @@
 //! `redact`: cassettes that exist, scrubbed, or proved to be clean.
 
-use std::io::{Read as _, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -311,10 +311,8 @@ fn json(found: &[Finding]) -> String {
 
 /// Reads a file or standard input. A folder of a recording is none.
 fn read(file: &str) -> Result<Input> {
-    let mut bytes = Vec::new();
     if file == "-" {
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        read.map_err(Error::io("read", "standard input"))?;
+        let bytes = super::standard::read_to_end().map_err(Error::io("read", "standard input"))?;
         return Ok(Input { name: files::called(file).to_owned(), bytes });
     }
     let path = Path::new(file);

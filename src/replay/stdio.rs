@@ -41,6 +41,10 @@ pub enum Ended {
     ServerEnded,
     /// A fault ended it, with this status.
     Fault(u8),
+    /// Our input cannot be read any more.
+    InputFailed(io::ErrorKind),
+    /// An answer could not be written, and not because the client stopped reading.
+    OutputFailed(io::ErrorKind),
 }
 
 impl Ended {
@@ -53,6 +57,28 @@ impl Ended {
             Self::Signal(signal) => format!("signal {signal}"),
             Self::ServerEnded => "the recorded server ended".to_owned(),
             Self::Fault(status) => format!("a fault, status {status}"),
+            Self::InputFailed(kind) => format!("input failed: {kind}"),
+            Self::OutputFailed(kind) => format!("output failed: {kind}"),
+        }
+    }
+
+    /// What went wrong, for the user.
+    #[must_use]
+    pub fn failure(self) -> Option<String> {
+        match self {
+            Self::InputFailed(kind) => Some(format!("standard input cannot be read: {kind}")),
+            Self::OutputFailed(kind) => {
+                Some(format!("answers could not be written to standard output: {kind}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// What an error of a write says.
+    fn of_write(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::OutputClosed,
+            kind => Self::OutputFailed(kind),
         }
     }
 }
@@ -79,6 +105,7 @@ pub fn serve(
     let mut ending = None;
     // The client has said all, and waits for the live server.
     let mut waiting = false;
+    let mut said_all = Ended::EndOfInput;
     loop {
         let next = player.next_deadline().into_iter().chain(writer.next(now())).min();
         let wait = next.map_or(Duration::from_hours(1), |at| Duration::from_micros(at.saturating_sub(now())));
@@ -87,7 +114,9 @@ pub fn serve(
         let heard = behind.lines().filter(|_| takes).cloned();
         select! {
             recv(readable) -> lines => match lines {
-                Ok(lines) => lines.iter().for_each(|line| player.receive(session, line, now())),
+                Ok(Ok(lines)) => lines.iter().for_each(|line| player.receive(session, line, now())),
+                // What was asked before is answered all the same.
+                Ok(Err(kind)) => said_all = Ended::InputFailed(kind),
                 Err(_) => waiting = true,
             },
             recv(heard.as_ref().unwrap_or(&quiet)) -> lines => match lines {
@@ -96,8 +125,8 @@ pub fn serve(
             },
             recv(signals) -> signal => return Ok(Ended::Signal(signal.unwrap_or_default())),
             recv(writer.news) -> news => {
-                if news.is_err() {
-                    return Ok(Ended::OutputClosed);
+                if let Ok(Err(error)) = news {
+                    return Ok(Ended::of_write(&error));
                 }
             }
             default(wait) => {}
@@ -111,7 +140,7 @@ pub fn serve(
             player.end_of_input(session, now());
             let ended = pass_on(player, &mut writer, &mut behind, aside, now());
             writer.rush();
-            return Ok(writer.finish(signals, ended.unwrap_or(Ended::EndOfInput)));
+            return Ok(writer.finish(signals, ended.unwrap_or(said_all)));
         }
         if let Some(ended) = ending
             && writer.slow.is_none()
@@ -184,29 +213,41 @@ fn thread_failed(source: io::Error) -> Error {
     Error::Io { doing: "start a thread for", path: "replay".into(), source }
 }
 
+/// Lines, or why there are no more.
+type Heard = std::result::Result<Vec<Vec<u8>>, io::ErrorKind>;
+
 /// Reads lines on a thread of its own; the channel closes at the end of input.
-fn read_lines(mut input: impl Read + Send + 'static) -> Result<Receiver<Vec<Vec<u8>>>> {
+fn read_lines(mut input: impl Read + Send + 'static) -> Result<Receiver<Heard>> {
     let (sender, receiver) = bounded(64);
     let read = move || {
         let mut lines = Lines::default();
         let mut chunk = vec![0; CHUNK];
+        let mut failed = None;
         loop {
             let size = match input.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(size) => size,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => break,
+                // A socket whose client has died.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+                Err(error) => {
+                    failed = Some(error.kind());
+                    break;
+                }
             };
             let cut = lines.cut(chunk.get(..size).unwrap_or_default(), usize::MAX);
             // A long line is not copied once more.
             let found: Vec<Vec<u8>> =
                 cut.carried.into_iter().chain(split(cut.whole).map(<[u8]>::to_vec)).collect();
-            if !found.is_empty() && sender.send(found).is_err() {
+            if !found.is_empty() && sender.send(Ok(found)).is_err() {
                 return;
             }
         }
         if let Some(last) = lines.finish() {
-            let _ = sender.send(vec![last]);
+            let _ = sender.send(Ok(vec![last]));
+        }
+        if let Some(kind) = failed {
+            let _ = sender.send(Err(kind));
         }
     };
     thread::Builder::new().name("client input".to_owned()).spawn(read).map_err(thread_failed)?;
@@ -231,8 +272,8 @@ struct Writer {
     buffer: Vec<u8>,
     writes: Option<Sender<Vec<u8>>>,
     waiting: Arc<AtomicUsize>,
-    /// A word after every write; closed when the client has stopped reading.
-    news: Receiver<()>,
+    /// A word after every write, and why there are no more; closed when there was nothing left to write.
+    news: Receiver<io::Result<()>>,
     /// The bytes per second of the next message, and its request.
     rate: Option<Rate>,
     slow: Option<Slow>,
@@ -248,12 +289,13 @@ impl Writer {
         let counter = Arc::clone(&waiting);
         let write = move || {
             for bytes in queue {
-                if output.write_all(&bytes).and_then(|()| output.flush()).is_err() {
+                if let Err(error) = output.write_all(&bytes).and_then(|()| output.flush()) {
+                    let _ = done.send(Err(error));
                     return;
                 }
                 counter.fetch_sub(bytes.len(), Ordering::Relaxed);
                 // One word is enough, however many writes it stands for.
-                let _ = done.try_send(());
+                let _ = done.try_send(Ok(()));
             }
             // Keeps the channel of news open until everything is out.
             drop(done);
@@ -348,13 +390,13 @@ impl Writer {
         self.writes = None;
         loop {
             select! {
-                recv(self.news) -> news => {
-                    if news.is_err() {
-                        return if self.waiting() == 0 { ended } else { Ended::OutputClosed };
-                    }
-                }
+                recv(self.news) -> news => match news {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => return Ended::of_write(&error),
+                    Err(_) => return ended,
+                },
                 recv(signals) -> signal => return Ended::Signal(signal.unwrap_or_default()),
-                default(PATIENCE) => return ended,
+                default(PATIENCE) => return if self.waiting() == 0 { ended } else { Ended::OutputClosed },
             }
         }
     }

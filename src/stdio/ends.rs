@@ -37,9 +37,29 @@ pub struct Output {
     _held: Option<PipeWriter>,
 }
 
+impl Input {
+    /// Standard input. Whoever shares it may have made it non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a handle.
+    pub fn standard() -> io::Result<Self> {
+        own_input().map(Self)
+    }
+}
+
 impl Output {
     fn unwatched(file: File) -> Self {
         Self { file, _held: None }
+    }
+
+    /// Standard output, which dropping this does not close.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a handle.
+    pub fn standard() -> io::Result<Self> {
+        own_output().map(Self::unwatched)
     }
 
     /// Standard error, for what this program says itself. Whoever shares it may have made it non-blocking.
@@ -66,6 +86,20 @@ impl Ends {
 }
 
 #[cfg(unix)]
+fn own_input() -> io::Result<File> {
+    use std::os::fd::AsFd;
+
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(unix)]
+fn own_output() -> io::Result<File> {
+    use std::os::fd::AsFd;
+
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(unix)]
 fn own_errors() -> io::Result<File> {
     use std::os::fd::AsFd;
 
@@ -80,6 +114,20 @@ fn file_of_reader(pipe: PipeReader) -> File {
 #[cfg(unix)]
 fn file_of_writer(pipe: PipeWriter) -> File {
     std::os::fd::OwnedFd::from(pipe).into()
+}
+
+#[cfg(windows)]
+fn own_input() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+
+    io::stdin().as_handle().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(windows)]
+fn own_output() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+
+    io::stdout().as_handle().try_clone_to_owned().map(File::from)
 }
 
 #[cfg(windows)]

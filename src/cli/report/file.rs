@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::row::Row;
 use crate::cassette::{Cassette, lock};
-use crate::cli::files;
+use crate::cli::{files, standard};
 use crate::error::{Error, Result, words};
 
 const DOING: &str = "write the report";
@@ -144,13 +144,8 @@ const START: &[u8] = b"{\"mcpreel_report\":";
 /// Reads the rows of a report and where there are torn ones; `-` is standard input.
 pub fn read(input: &str) -> Result<(Vec<Row>, Vec<Torn>)> {
     let name = if input == "-" { "standard input" } else { input };
-    let mut bytes = Vec::new();
-    let opened = if input == "-" {
-        io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        File::open(input).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    opened.map_err(|error| match error.kind() {
+    let read = if input == "-" { standard::read_to_end() } else { std::fs::read(input) };
+    let bytes = read.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::input(name, "", "no such report: no replay has written one"),
         _ => Error::input(name, "", format!("cannot be read: {}", words(&error))),
     })?;
