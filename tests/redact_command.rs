@@ -335,3 +335,74 @@ fn what_cannot_be_done_is_told_in_one_line() {
     let (_, said) = redact(&sandbox, &["c.json", "--check", "--pii-pack", "bad.toml"], 2);
     assert!(said.starts_with("mcpreel: bad.toml: line 6: ") && said.contains("look-ahead"), "{said}");
 }
+
+/// What a command would not see, it must not pass: a second member of the same name, texts among the times.
+#[test]
+fn what_is_hidden_is_no_cassette() {
+    const TOKEN: &str = "ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA2bC4";
+    let sandbox = Sandbox::new();
+    let head = r#""mcpreel":1,"servers":{"s":{}}"#;
+    let record = r#"{"from":"client","payload":{"b":1}}"#;
+    let twice = |name: &str| {
+        format!(
+            "line 2: \"{name}\" stands here for the second time, which hides the first; leave one of them out"
+        )
+    };
+    let times = "line 2: \"timing_ms\" must be a list of numbers, milliseconds since the beginning";
+    let at_record = |name: &str| twice(name).replace("line 2", "line 2 (/messages/0)");
+    for (text, place) in [
+        (format!("{{{head},\"messages\":[{record}],\n\"messages\":[{record}]}}"), twice("messages")),
+        (
+            format!("{{{head},\"labels\":{{\"a\":\"{TOKEN}\"}},\n\"labels\":{{}},\"messages\":[]}}"),
+            twice("labels"),
+        ),
+        (format!("{{{head},\n\"servers\":{{}},\"messages\":[]}}"), twice("servers")),
+        (format!("{{{head},\"later\":\"{TOKEN}\",\n\"l\\u0061ter\":1,\"messages\":[]}}"), twice("later")),
+        (
+            format!(
+                "{{\"mcpreel\":1,\"servers\":{{\"s\":{{\"url\":\"{TOKEN}\"}},\n\"s\":{{}}}},\"messages\":[]}}"
+            ),
+            twice("s"),
+        ),
+        (
+            format!("{{{head},\"messages\":[{{\"from\":\"client\",\"http\":{{}},\n\"http\":{{}}}}]}}"),
+            at_record("http"),
+        ),
+        (
+            format!("{{{head},\"messages\":[{{\"from\":\"client\",\"x\":\"{TOKEN}\",\n\"x\":1}}]}}"),
+            at_record("x"),
+        ),
+        (format!("{{{head},\"messages\":[{record}],\n\"timing_ms\":[\"{TOKEN}\"]}}"), times.to_owned()),
+        (format!("{{{head},\"messages\":[{record}],\n\"timing_ms\":\"{TOKEN}\"}}"), times.to_owned()),
+        (
+            format!(
+                "{{\"mcpreel\":1,\"journal\":true,\"servers\":{{\"s\":{{}}}}}}\n{{\"at\":1,\"from\":\"client\",\"at\":2}}\n{record}\n"
+            ),
+            twice("at"),
+        ),
+    ] {
+        sandbox.file("c.json", &text);
+        for command in [&["redact", "--check", "c.json"][..], &["serve", "c.json"], &["inspect", "c.json"]] {
+            let done = sandbox.mcpreel(command).run().expect(2);
+            assert_eq!(done.stderr(), format!("mcpreel: c.json: {place}\n"), "{command:?} {text}");
+        }
+    }
+}
+
+#[test]
+fn credentials_in_the_names_of_the_head_are_found_and_replaced() {
+    const TOKEN: &str = "ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA2bC4";
+    let sandbox = Sandbox::new();
+    let text = format!(
+        r#"{{"mcpreel":1,"recorder":"r {TOKEN}","servers":{{"{TOKEN}":{{"protocol":["{TOKEN}"]}},"10.1.2.3":{{}},"REDACTED":{{}}}},"processes":[{{"server":"{TOKEN}"}}],"messages":[{{"server":"{TOKEN}","from":"client","payload":{{"id":1}}}}]}}"#
+    );
+    sandbox.file("c.json", &text);
+    let found = sandbox.mcpreel(["redact", "--check", "c.json"]).run().expect(4).stdout();
+    for pointer in ["/recorder:", "/servers/REDACTED:", "/servers/REDACTED/protocol/0:"] {
+        assert!(found.contains(pointer) && !found.contains(TOKEN), "{found}");
+    }
+    sandbox.mcpreel(["redact", "--in-place", "c.json"]).run().expect(0);
+    sandbox.mcpreel(["redact", "--check", "c.json"]).run().expect(0);
+    let text = sandbox.read("c.json");
+    assert_eq!((text.matches("REDACTED-2").count(), text.matches("10.1.2.3").count()), (3, 1), "{text}");
+}

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::head::Head;
 use super::model::{Cassette, Timing, check_format, fault};
+use super::once::Once;
 use super::record::{Body, Defaults, Fault, Names, Record, micros, push_millis, share_text};
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::{Members, Span, elements, skip_space, value_end};
@@ -59,8 +60,10 @@ fn walk(
     let start = skip_space(text.as_bytes(), 0);
     let mut members = Members::of(text, start)
         .ok_or_else(|| Error::input(path, "line 1", "expected a cassette, an object in braces"))?;
-    while let Some((name, at)) = members.next_name().map_err(|error| broken(error.into()))? {
-        let name = string::decode(name.of(text));
+    let mut once = Once::default();
+    while let Some((literal, at)) = members.next_name().map_err(|error| broken(error.into()))? {
+        let name = string::decode(literal.of(text));
+        once.take(&name, literal.start).map_err(broken)?;
         if name == "messages" {
             let layout = match own_layout(text, at) {
                 Some((spans, end)) => Layout::Own(spans, Span::new(at, end)),
@@ -76,7 +79,10 @@ fn walk(
         members.resume(value.end);
         match &*name {
             "mcpreel" => check_format(path, text, value)?,
-            "timing_ms" => *times = Some(value),
+            "timing_ms" => {
+                check_times(text, value).map_err(broken)?;
+                *times = Some(value);
+            }
             name => head.read(name, text, value).map_err(broken)?,
         }
     }
@@ -150,6 +156,20 @@ fn parse(text: &str, spans: &[Span], head: &Head) -> std::result::Result<Vec<Rec
         records.append(&mut share.map_err(place)?);
     }
     Ok(records)
+}
+
+/// That there are numbers in the list and nothing else: nobody looks through it for anything.
+fn check_times(text: &str, value: Span) -> std::result::Result<(), Fault> {
+    let what = || "\"timing_ms\" must be a list of numbers, milliseconds since the beginning".to_owned();
+    let inner = value.of(text).strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    let inner = inner.ok_or_else(|| Fault { at: value.start, what: what() })?;
+    let is_of_numbers = |byte: u8| {
+        matches!(byte, b'0'..=b'9' | b'.' | b',' | b'-' | b'+' | b'e' | b'E') || byte.is_ascii_whitespace()
+    };
+    match inner.bytes().position(|byte| !is_of_numbers(byte)) {
+        Some(at) => Err(Fault { at: value.start + 1 + at, what: what() }),
+        None => Ok(()),
+    }
 }
 
 fn read_times(cassette: &mut Cassette, times: Span) {

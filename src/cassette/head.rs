@@ -1,5 +1,6 @@
 //! The head of a cassette: everything but its records.
 
+use super::once::Once;
 use super::record::Fault;
 use crate::jsonrpc::scan::{Members, Span, elements};
 use crate::jsonrpc::{pretty, string};
@@ -266,8 +267,11 @@ pub(super) fn members(
 ) -> Result<(), Fault> {
     let mut members = Members::of(text, value.start)
         .ok_or_else(|| Fault { at: value.start, what: format!("{what} must be an object in braces") })?;
-    while let Some((name, value)) = members.next()? {
-        each(&string::decode(name.of(text)), value)?;
+    let mut once = Once::default();
+    while let Some((literal, value)) = members.next()? {
+        let name = string::decode(literal.of(text));
+        once.take(&name, literal.start)?;
+        each(&name, value)?;
     }
     Ok(())
 }

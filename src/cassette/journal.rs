@@ -6,6 +6,7 @@ use std::path::Path;
 use super::document::fields;
 use super::head::{Head, Process, Server, Transport, object, read_process};
 use super::model::{Cassette, Timing, check_format, fault};
+use super::once::Once;
 use super::record::{Defaults, Fault, Names, Record, push_millis, share_text};
 use super::segments::SegmentInfo;
 use super::series::Series;
@@ -294,8 +295,11 @@ fn read_members(
     let start = crate::jsonrpc::scan::skip_space(text.as_bytes(), start);
     let mut members = Members::of(text, start)
         .ok_or_else(|| Fault { at: start, what: "expected an object in braces".to_owned() })?;
-    while let Some((name, value)) = members.next()? {
-        each(&string::decode(name.of(text)), value)?;
+    let mut once = Once::default();
+    while let Some((literal, value)) = members.next()? {
+        let name = string::decode(literal.of(text));
+        once.take(&name, literal.start)?;
+        each(&name, value)?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(crate) mod lock;
 mod manifest;
 pub mod merge;
 pub mod model;
+mod once;
 pub mod owner;
 pub mod part;
 pub mod record;

@@ -2,10 +2,17 @@
 
 use std::collections::HashMap;
 
+use super::once;
 use super::share::share;
 use crate::jsonrpc::message::{Shape, View};
 use crate::jsonrpc::scan::{Members, Span, SyntaxError, elements, value_end};
 use crate::jsonrpc::{pretty, string};
+
+/// The members of a record that this version knows.
+const MEMBERS: [&str; 15] = [
+    "from", "payload", "at", "server", "conn", "session", "exchange", "http", "redacted", "text", "base64",
+    "end", "stream", "bom", "origin",
+];
 
 /// How many names are looked through one by one: with few, that is faster than a map.
 const FEW: usize = 8;
@@ -167,8 +174,10 @@ impl Record {
             body: Body::None,
             more: None,
         };
-        while let Some((name, at)) = members.next_name()? {
-            let name = string::decode(name.of(text));
+        let mut seen = 0_u16;
+        while let Some((literal, at)) = members.next_name()? {
+            let name = string::decode(literal.of(text));
+            record.check_once(&name, &mut seen, literal.start)?;
             if name == "payload" {
                 let view = View::at(text, at)?;
                 members.resume(view.whole.end);
@@ -191,6 +200,18 @@ impl Record {
             },
         })?;
         Ok((record, members.position()))
+    }
+
+    /// That a member was not there before. `seen` has a bit for each of [`MEMBERS`].
+    fn check_once(&self, name: &str, seen: &mut u16, at: usize) -> Result<(), Fault> {
+        let known = MEMBERS.iter().position(|known| *known == name);
+        let bit = known.map_or(0, |place| 1 << place);
+        let extra = self.more.as_ref().filter(|_| known.is_none()).map_or(&[][..], |more| &more.extra);
+        if *seen & bit != 0 || extra.iter().any(|(other, _)| other == name) {
+            return Err(once::twice(name, at));
+        }
+        *seen |= bit;
+        Ok(())
     }
 
     fn read_field(

@@ -255,6 +255,30 @@ fn scrub_head(head: &mut Head, redactors: &mut Redactors) -> u64 {
             *old = new;
         }
     });
+    changed + rename_servers(head, &redactors.rules)
+}
+
+/// Takes out of the names of servers what is found in them; they stay different. How many changed.
+fn rename_servers(head: &mut Head, rules: &Rules) -> u64 {
+    let mut changed = 0;
+    for index in 0..head.servers.len() {
+        let Some(old) = head.servers.get(index).map(|(name, _)| name.clone()) else { break };
+        let base = rules.redact_url(&old);
+        if base == old {
+            continue;
+        }
+        let is_taken = |name: &String| head.servers.iter().any(|(other, _)| other == name);
+        let mut others = (2_u32..).map(|number| format!("{base}-{number}"));
+        let new = if is_taken(&base) { others.find(|name| !is_taken(name)) } else { None };
+        let new = new.unwrap_or(base);
+        for process in head.processes.iter_mut().filter(|process| process.server == old) {
+            process.server.clone_from(&new);
+        }
+        if let Some((name, _)) = head.servers.get_mut(index) {
+            *name = new;
+        }
+        changed += 1;
+    }
     changed
 }
 
@@ -276,6 +300,11 @@ fn each_place(head: &mut Head, redactors: &mut Redactors, each: &mut dyn FnMut(S
             let new = redactor.scrub(info);
             each(format!("{at}/info"), info, new);
         }
+        // Words of a protocol, which lose credentials only.
+        for (position, version) in server.protocol.iter_mut().enumerate() {
+            let new = redactor.rules().redact_url(version);
+            each(format!("{at}/protocol/{position}"), version, new);
+        }
         for (name, value) in &mut server.extra {
             let new = redactor.scrub(value);
             each(format!("{at}/{}", segment(name)), value, new);
@@ -292,6 +321,10 @@ fn each_place(head: &mut Head, redactors: &mut Redactors, each: &mut dyn FnMut(S
             let new = redactor.scrub(value);
             each(format!("/processes/{index}/{}", segment(name)), value, new);
         }
+    }
+    for (name, text) in [("recorded_at", &mut head.recorded_at), ("recorder", &mut head.recorder)] {
+        let new = redactors.rules.redact_url(text);
+        each(format!("/{name}"), text, new);
     }
     let redactor = Redactor::new(Arc::clone(&redactors.rules), redactors.first);
     for (name, value) in [("labels", &mut head.labels), ("match", &mut head.matching)] {
@@ -356,6 +389,12 @@ pub fn left(cassette: &Cassette, rules: &Arc<Rules>) -> Vec<Left> {
                 let rule = rule_of(rules, &[value]);
                 found.push(Left { at: start, pointer: format!("/messages/{index}/{name}"), rule });
             }
+        }
+    }
+    for (name, _) in &cassette.head.servers {
+        if rules.redact_url(name) != *name && rules.without_known(name) == *name {
+            let pointer = format!("/servers/{}", name.replace('~', "~0").replace('/', "~1"));
+            found.push(Left { at: None, pointer, rule: rule_of(rules, &[name]) });
         }
     }
     // An argument of a command line has its name in front of it.

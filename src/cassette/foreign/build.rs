@@ -9,6 +9,7 @@ use super::places::Places;
 use crate::cassette::clock;
 use crate::cassette::head::{self, Head, Server, object};
 use crate::cassette::model::{Cassette, Timing};
+use crate::cassette::once::Once;
 use crate::cassette::record::{Body, Fault, Record, Side};
 use crate::error::{Error, Result};
 use crate::jsonrpc::message::{Shape, View, member, member_at};
@@ -282,9 +283,12 @@ pub(super) fn file_members(text: &str, mut each: impl FnMut(&str, Span) -> Read<
     let start = skip_space(text.as_bytes(), 0);
     let mut members = Members::of(text, start)
         .ok_or_else(|| Fault { at: start, what: "expected an object in braces".to_owned() })?;
-    while let Some((name, value)) = members.next()? {
+    let mut once = Once::default();
+    while let Some((literal, value)) = members.next()? {
+        let name = string::decode(literal.of(text));
+        once.take(&name, literal.start)?;
         if value.of(text) != "null" {
-            each(&string::decode(name.of(text)), value)?;
+            each(&name, value)?;
         }
     }
     let end = skip_space(text.as_bytes(), members.position());
