@@ -265,6 +265,7 @@ fn what_cannot_be_done_is_told_in_one_line() {
     let sandbox = Sandbox::new();
     old(&sandbox);
     sandbox.file("notes.txt", "no cassette");
+    sandbox.file("empty.txt", "\u{feff}\r\n \n");
     sandbox.file("short.txt", "long enough\nabc\n");
     sandbox
         .file("bad.toml", "version = 1\nid = \"x\"\n[[rules]]\nid = \"r\"\nlabel = \"R\"\nregex = '(?=a)'\n");
@@ -305,6 +306,11 @@ fn what_cannot_be_done_is_told_in_one_line() {
             "short.txt: line 2: a secret of fewer than 4 characters cannot be told from other text",
         ),
         (
+            &["c.json", "--check", "--secret-file", "empty.txt"],
+            2,
+            "empty.txt: holds no secret; expected one a line",
+        ),
+        (
             &["c.json", "--check", "--secret-file", "none.txt"],
             1,
             "cannot read the secrets in none.txt: no such file or directory",
@@ -334,6 +340,30 @@ fn what_cannot_be_done_is_told_in_one_line() {
     }
     let (_, said) = redact(&sandbox, &["c.json", "--check", "--pii-pack", "bad.toml"], 2);
     assert!(said.starts_with("mcpreel: bad.toml: line 6: ") && said.contains("look-ahead"), "{said}");
+}
+
+/// A value is what stands in its line or variable, without what editors and shells put around it.
+#[test]
+fn a_secret_is_found_without_what_stands_around_it() {
+    let sandbox = Sandbox::new();
+    sandbox.cassette("c.json", &[&c(call("1", "t", r#"{"a":"x plainword-known y","b":"second-known z"}"#))]);
+    let check = |options: &[&str], value: &str| {
+        let run = sandbox.mcpreel([&["redact", "--check", "--format", "json", "c.json"], options].concat());
+        let out = run.env("LAB_KEY", value).run().expect(4).stdout();
+        out.matches("\"known\"").count()
+    };
+    for (text, count) in [
+        ("\u{feff}plainword-known\r\n", 1),
+        ("\u{feff}plainword-known", 1),
+        ("plainword-known\rsecond-known\r", 2),
+        ("  plainword-known \t\n\nsecond-known", 2),
+    ] {
+        sandbox.file("keys.txt", text);
+        assert_eq!(check(&["--secret-file", "keys.txt"], ""), count, "{text:?}");
+    }
+    for value in ["plainword-known\n", "\u{feff}plainword-known\r\n", " plainword-known"] {
+        assert_eq!(check(&["--secret-env", "LAB_KEY"], value), 1, "{value:?}");
+    }
 }
 
 /// What a command would not see, it must not pass: a second member of the same name, texts among the times.

@@ -139,7 +139,8 @@ impl Secrets<'_> {
         let mut values = self.values.to_vec();
         for name in self.env {
             match door::variable(name).map(std::ffi::OsString::into_string) {
-                Some(Ok(value)) if is_long_enough(&value) => values.push(value),
+                // A shell reads a file with its line end.
+                Some(Ok(value)) if is_long_enough(bare(&value)) => values.push(bare(&value).to_owned()),
                 Some(Ok(_)) => return Err(Error::Usage(format!("--secret-env {name}: {}", too_short()))),
                 Some(Err(_)) => return Err(Error::Usage(format!("--secret-env {name}: is not UTF-8"))),
                 None if required => {
@@ -161,18 +162,30 @@ impl Secrets<'_> {
         for file in self.files {
             let path = Path::new(file);
             let text = std::fs::read_to_string(path).map_err(Error::io("read the secrets in", path))?;
-            for (line, number) in text.lines().zip(1..) {
-                match line {
-                    "" => {}
-                    line if is_long_enough(line) => values.push(line.to_owned()),
-                    _ => return Err(Error::input(path, format!("line {number}"), too_short())),
+            let before = values.len();
+            for (line, number) in text.split('\n').zip(1..) {
+                // Some systems end lines with this alone.
+                for value in line.split('\r').map(bare) {
+                    match value {
+                        "" => {}
+                        value if is_long_enough(value) => values.push(value.to_owned()),
+                        _ => return Err(Error::input(path, format!("line {number}"), too_short())),
+                    }
                 }
+            }
+            if required && values.len() == before {
+                return Err(Error::input(path, "", "holds no secret; expected one a line"));
             }
         }
         values.sort();
         values.dedup();
         hide(values)
     }
+}
+
+/// A value without what stands around it: a byte order mark, blanks, line ends. What has them is found without them.
+fn bare(value: &str) -> &str {
+    value.trim_matches(|letter: char| letter.is_whitespace() || letter == '\u{feff}')
 }
 
 fn is_long_enough(value: &str) -> bool {
