@@ -3,6 +3,7 @@
 use mcpreel::jsonrpc::message::{Shape, View};
 use mcpreel::jsonrpc::pretty::{indent, packed};
 
+use crate::support::Sandbox;
 use crate::support::recording::{Random, is_json, squeezed};
 
 const SPACE: [&str; 8] = ["", "", "", " ", "\t", "\r", "\n", "  \r\n\t "];
@@ -217,5 +218,61 @@ fn a_text_with_one_letter_changed_is_json_for_the_view_exactly_when_it_is_json()
         }
         let changed: String = changed.into_iter().collect();
         assert_eq!(View::of(&changed).is_ok(), is_json(&changed), "{changed:?}");
+    }
+}
+
+/// Names that hold what is not to be shown as it is: it is spelt out as JSON spells it.
+#[test]
+fn what_commands_print_as_json_is_json() {
+    let letters = [
+        '\u{1b}',
+        '\u{7f}',
+        '\u{85}',
+        '\u{9b}',
+        '\u{ad}',
+        '\u{600}',
+        '\u{200b}',
+        '\u{200d}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202e}',
+        '\u{feff}',
+        '\u{fffe}',
+        '\u{e0041}',
+        '\u{10ffff}',
+    ];
+    let letters: String = letters.iter().collect();
+    let name = serde_json::to_string(&format!("n{letters}x")).unwrap();
+    let sandbox = Sandbox::new();
+    let call = |id: u8| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":{name},"arguments":{{{name}:{id}}}}}}}"#
+        )
+    };
+    let found =
+        r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"password=hunter-2-x"}]}}"#;
+    sandbox.file(
+        "c.json",
+        format!(
+            r#"{{"mcpreel":1,"servers":{{{name}:{{"transport":"stdio","command":[{name}]}}}},"labels":{{{name}:{name}}},"messages":[{{"from":"client","payload":{}}},{{"from":"server","payload":{found}}}]}}"#,
+            call(1)
+        ),
+    );
+    let miss = call(2);
+    sandbox.mcpreel(["serve", "c.json", "--report", "r.jsonl"]).lines(&[&miss]).run().expect(3);
+    for (command, code) in [
+        (&["report", "r.jsonl", "--format", "json"][..], 3),
+        (&["inspect", "c.json", "--format", "json"], 0),
+        (&["inspect", "c.json", "--timeline", "--format", "json"], 0),
+        (&["inspect", "c.json", "--exchange", "1", "--format", "json"], 0),
+        (&["redact", "--check", "c.json", "--format", "json"], 4),
+        (&["convert", "c.json", "-o", "-"], 0),
+    ] {
+        let out = sandbox.mcpreel(command).run().expect(code).stdout();
+        let value: serde_json::Value =
+            serde_json::from_str(&out).unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let hidden = |letter: char| letter == '\u{202e}' || letter == '\u{1b}';
+        assert!(command[0] == "convert" || !out.contains(hidden), "{command:?}");
+        assert!(command[0] == "redact" || value.to_string().contains("\u{2028}"), "{command:?}: {value}");
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use argh::{ArgsInfo, FromArgs};
 
 use super::files::Output;
+use super::inspect::shown;
 use crate::error::{Error, Result};
 use crate::jsonrpc::pretty;
 
@@ -112,12 +113,7 @@ fn json(summary: &Summary) -> String {
         out = text;
     }
     // A recorded name must not write to the reader's terminal.
-    shown(&out)
-}
-
-/// Lines as they may be shown on a terminal, each with its end.
-fn shown(text: &str) -> String {
-    text.lines().map(|line| super::printable(line) + "\n").collect()
+    shown::lines(&out) + "\n"
 }
 
 /// `1 miss`, `2 misses`.

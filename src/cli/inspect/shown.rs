@@ -9,7 +9,7 @@ pub(super) fn line(text: &str) -> String {
 }
 
 /// The same for text of several lines.
-pub(super) fn lines(text: &str) -> String {
+pub(in crate::cli) fn lines(text: &str) -> String {
     escaped(text, true)
 }
 
