@@ -66,8 +66,8 @@ struct State {
     recorder: Recorder,
     /// A pump waits for room.
     pressed: bool,
-    /// The recorder is to come by even when there is nothing to write.
-    nudged: bool,
+    /// The recorder is to come by when it has taken so many more blocks, even when there is nothing to write.
+    nudged: Option<usize>,
     closed: bool,
 }
 
@@ -168,7 +168,9 @@ impl Queue {
 
     /// Has the recorder report [`Next::Nothing`] as soon as it has taken all that is queued now.
     pub fn nudge(&self) {
-        self.lock().nudged = true;
+        let mut state = self.lock();
+        state.nudged = Some(state.blocks.len());
+        drop(state);
         self.filled.notify_one();
     }
 
@@ -197,7 +199,13 @@ impl Queue {
         state.keep(written);
         state = self.gather(state);
         state.recorder = Recorder::Busy;
+        // A server that never pauses must not keep it waiting.
+        if state.nudged == Some(0) {
+            state.nudged = None;
+            return Next::Nothing;
+        }
         if let Some(block) = state.blocks.pop_front() {
+            state.nudged = state.nudged.map(|blocks| blocks.saturating_sub(1));
             state.loads.take(block.loads());
             state.pressed = false;
             state.behind &= state.is_over();
@@ -205,7 +213,7 @@ impl Queue {
             self.room.notify_all();
             return Next::Batch(block);
         }
-        if std::mem::take(&mut state.nudged) { Next::Nothing } else { Next::Closed }
+        Next::Closed
     }
 
     /// Waits until it is time to take what is there, if there is anything.
@@ -223,7 +231,7 @@ impl Queue {
             state = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.recorder = Recorder::Asleep;
-        while state.blocks.is_empty() && !state.nudged && !state.closed {
+        while state.blocks.is_empty() && state.nudged.is_none() && !state.closed {
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state
@@ -292,7 +300,7 @@ impl State {
     }
 
     fn is_urgent(&self) -> bool {
-        self.closed || self.nudged || self.pressed || self.has_enough()
+        self.closed || self.nudged.is_some() || self.pressed || self.has_enough()
     }
 
     fn copy(&mut self, bytes: &[u8], from: From, at: Duration, kind: Kind) {

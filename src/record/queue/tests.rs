@@ -191,3 +191,16 @@ fn a_sleeping_recorder_is_woken_and_a_closed_queue_takes_nothing() {
     assert_eq!(push(&queue, From::Client, "late"), Pushed::Closed);
     assert_eq!(recorder.join().unwrap(), 1000);
 }
+
+#[test]
+fn a_nudge_is_answered_after_what_was_queued_before_it_however_much_comes_behind() {
+    let queue = queue();
+    push(&queue, From::Client, "before");
+    queue.nudge();
+    let Next::Batch(block) = queue.next(Block::default()) else { panic!("what was queued before") };
+    push(&queue, From::Server, "behind");
+    assert!(matches!(queue.next(block), Next::Nothing));
+    assert!(matches!(queue.next(Block::default()), Next::Batch(_)));
+    queue.close();
+    assert!(matches!(queue.next(Block::default()), Next::Closed));
+}
