@@ -43,7 +43,7 @@ use argh::{ArgsInfo, FromArgs};
 
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::stdio::{child, exec};
+use crate::stdio::{child, exec, signals};
 use inspect::shown::is_hidden;
 use settings::Settings;
 use standard::{print, with_output};
@@ -83,6 +83,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return ExitCode::from(exec::exec_main(arguments.into_iter().skip(1).collect()));
     }
     child::answers_exec();
+    signals::outlive_file_limits();
     let program = args::Program {
         name: "mcpreel",
         version: env!("CARGO_PKG_VERSION"),

@@ -168,7 +168,8 @@ impl Recorder {
                 let after = batch.first().map_or(0.0, |message| message.at.as_secs_f64());
                 let _ = write!(
                     why,
-                    "; the session goes on, but nothing is kept after its first {} messages ({after:.1} s)",
+                    "; the session goes on, but of what came after its first {} messages ({after:.1} s) no more is kept \
+                     than was just being written",
                     self.kept.captured
                 );
                 self.fail(why);
@@ -350,7 +351,11 @@ mod tests {
         assert!(kept.failed.unwrap().starts_with("no space left; the session goes on"));
         assert_eq!(seen, ["prepare 2", "append 2", "prepare 1", "follow 1"]);
         assert_eq!(notes.len(), 1);
-        assert!(notes[0].contains("nothing is kept after its first 2 messages"), "{notes:?}");
+        assert!(
+            notes[0]
+                .contains("after its first 2 messages (0.0 s) no more is kept than was just being written"),
+            "{notes:?}"
+        );
     }
 
     #[test]

@@ -40,6 +40,14 @@ pub fn watch_quit_too(report: impl Fn(i32) + Send + 'static) -> io::Result<Caugh
     watch_with(&more, report)
 }
 
+/// Makes a limit on the size of files an error of the write that meets it, as a full disk is, and not our end. Commands
+/// that are started have it as it was.
+pub fn outlive_file_limits() {
+    // Where the system refuses it, only that kind of error ends differently.
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+}
+
 #[cfg(unix)]
 fn watch_with(more: &[i32], report: impl Fn(i32) + Send + 'static) -> io::Result<Caught> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -53,8 +61,6 @@ fn watch_with(more: &[i32], report: impl Fn(i32) + Send + 'static) -> io::Result
     for signal in wanted.clone() {
         register_usize(signal, Arc::clone(&caught.0), usize::try_from(signal).unwrap_or(0))?;
     }
-    // A limit on file sizes is to be an error of the write, not our end.
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())?;
     let mut signals = Signals::new(wanted)?;
     std::thread::Builder::new()
         .name("signals".to_owned())
