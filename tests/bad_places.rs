@@ -201,7 +201,7 @@ fn a_full_disk_stops_the_recording_not_the_session_and_what_was_kept_is_valid() 
     let warnings: Vec<&str> = ended.stderr.lines().collect();
     assert!(
         warnings[0].starts_with("mcpreel: recording stopped: ")
-            && warnings[0].contains("the session goes on, but nothing is kept after its first "),
+            && warnings[0].contains("the session goes on, but of what came after its first "),
         "{warnings:?}"
     );
     assert!(warnings.iter().filter(|line| line.contains("recording stopped")).count() == 1, "{warnings:?}");
@@ -347,4 +347,28 @@ fn a_cassette_needs_a_name_that_a_file_can_have() {
             assert_eq!(run.stderr(), format!("mcpreel: {why}\n"), "{command}");
         }
     }
+}
+
+#[test]
+fn a_file_limit_that_leaves_no_room_is_told() {
+    let sandbox = Sandbox::new();
+    let script = format!("ulimit -f 0; exec {MCPREEL} record --no-config --cassette c.json -- cat");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).current_dir(&sandbox.path).stdin(std::process::Stdio::null());
+    let done = shell.env("MCPREEL_SESSION", "limited").output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(125), "{said}");
+    assert!(said.starts_with("mcpreel: cannot ") && said.ends_with(": file too large\n"), "{said}");
+}
+
+#[test]
+fn what_stands_behind_dashes_may_be_the_file_and_a_folder_is_no_standard_output() {
+    let sandbox = Sandbox::new();
+    sandbox.cassette("c.json", &["c {\"id\":1,\"method\":\"ping\"}"]);
+    sandbox.mcpreel(["serve", "-q", "--", "c.json"]).run().expect(0);
+    let done = sandbox.mcpreel(["split", "c.json", "--by", "server", "-o", "-"]).run().expect(2);
+    let said = "mcpreel: -o takes a folder, since split writes several files; -o ./- is one of that name\n";
+    assert_eq!((done.stderr().as_str(), sandbox.has("-")), (said, false));
+    sandbox.mcpreel(["split", "c.json", "--by", "server", "-o", "./-"]).run().expect(0);
+    assert!(sandbox.has("-/demo.cassette.json"));
 }

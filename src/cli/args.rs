@@ -263,7 +263,7 @@ impl<'a> Walk<'a> {
     /// `--`: what follows is the wrapped command, or positionals where there is none.
     fn dashes(&mut self) -> Result<(), Stop> {
         let mut rest: Vec<OsString> = self.rest.drain(..).collect();
-        if self.wraps() {
+        if self.wraps() && !self.lack_only(&rest) {
             // `-- --` lets one configuration line work below a launcher that eats the first one and alone.
             if rest.first().is_some_and(|word| word == "--") {
                 rest.remove(0);
@@ -281,6 +281,13 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether what stands behind `--` is just what the subcommand itself still needs: then it is no command.
+    fn lack_only(&self, rest: &[OsString]) -> bool {
+        let own = self.level.positionals.iter();
+        let needed = own.filter(|own| matches!(own.optionality, Optionality::Required)).count();
+        !rest.is_empty() && needed.checked_sub(self.positionals.len()) == Some(rest.len())
     }
 
     fn start_command(&mut self, program: OsString) {

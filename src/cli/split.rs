@@ -96,6 +96,10 @@ struct Piece {
 impl Split {
     /// Splits; the names of the files go to `out`, remarks go to `notes`.
     pub fn run(&self, out: &mut dyn Write, notes: &mut dyn Write) -> Result<u8> {
+        if self.output == "-" {
+            let what = "-o takes a folder, since split writes several files; -o ./- is one of that name";
+            return Err(Error::Usage(what.to_owned()));
+        }
         let cassette = files::read(&self.cassette)?;
         files::tell(notes, &files::remarks(&cassette), &[]);
         let file = files::called(&self.cassette);
