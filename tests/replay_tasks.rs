@@ -385,6 +385,87 @@ fn r106_a_task_may_be_cancelled_whether_that_was_recorded_or_not() {
 }
 
 #[test]
+fn r106_what_nobody_recorded_of_cancelling_is_told_as_answered_by_rule() {
+    let sandbox = Sandbox::new();
+    let mut client = sandbox.play(&plain(), &["--report", "r.jsonl"]);
+    client.ask(&job("1"));
+    client.expect(&about("2", "tasks/cancel", "t-1", ""), &result("2", ACK));
+    assert_eq!(asks(&mut client, &get("3", "t-1"))["status"], "cancelled");
+    client.close(0);
+    let row: Value = serde_json::from_str(&sandbox.read("r.jsonl")).unwrap();
+    assert_eq!(row["unrecorded"], serde_json::json!(["tasks/cancel \"t-1\"", "tasks/get \"t-1\""]));
+    assert_eq!((&row["hits"], &row["misses"]), (&1.into(), &serde_json::json!([])));
+}
+
+/// An error with `data`, as the server of a job that cannot be stopped says it.
+fn refusal(id: &str, text: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32602,"message":"{text}","data":{{"job":17}}}}}}"#
+    )
+}
+
+#[test]
+fn r106_a_recorded_refusal_to_cancel_is_the_answer_and_the_task_goes_on() {
+    let sandbox = Sandbox::new();
+    for before in [0, 1] {
+        let mut records = plain();
+        let cancel = |id: &str| about(id, "tasks/cancel", "t-1", "");
+        records.splice(4..4, [c(cancel("7")), s(refusal("7", "it has begun"))]);
+        records.extend([c(cancel("8")), s(refusal("8", "it is done"))]);
+        let mut client = sandbox.play(&records, &["--report", "r.jsonl"]);
+        client.ask(&job("1"));
+        for _ in 0..before {
+            client.ask(&get("2", "t-1"));
+        }
+        client.expect(&cancel("3"), &refusal("3", "it has begun"));
+        client.expect(&cancel("4"), &refusal("4", "it is done"));
+        client.expect(&cancel("5"), &refusal("5", "it is done"));
+        for _ in before..3 {
+            client.ask(&get("6", "t-1"));
+        }
+        assert_eq!(asks(&mut client, &get("6", "t-1"))["status"], "completed");
+        client.close(0);
+        assert!(sandbox.read("r.jsonl").contains(r#""unrecorded":[]"#));
+        std::fs::remove_file(sandbox.path.join("r.jsonl")).unwrap();
+    }
+    // Core: a task that is over, with the server's own words.
+    let mut records = core();
+    records.extend([c(core_about("6", "tasks/cancel", "k-1")), s(refusal("6", "it is done"))]);
+    let mut client = sandbox.play(&records, &[]);
+    client.greet(r#"{"elicitation":{}}"#);
+    client.ask(&core_job("1"));
+    client.ask(&core_about("2", "tasks/result", "k-1"));
+    client.ask(&result("0", r#"{"action":"accept","content":{}}"#));
+    client.expect(&core_about("3", "tasks/cancel", "k-1"), &refusal("3", "it is done"));
+    client.close(0);
+}
+
+#[test]
+fn an_error_that_a_poll_or_an_update_got_is_given_again() {
+    let sandbox = Sandbox::new();
+    let mut records = plain();
+    records.splice(4..4, [c(get("7", "t-1")), s(refusal("7", "busy"))]);
+    let mut client = sandbox.play(&records, &[]);
+    client.ask(&job("1"));
+    assert_eq!(asks(&mut client, &get("2", "t-1"))["statusMessage"], "half");
+    client.expect(&get("3", "t-1"), &refusal("3", "busy"));
+    assert_eq!(asks(&mut client, &get("4", "t-1"))["statusMessage"], "half");
+    assert_eq!(asks(&mut client, &get("4", "t-1"))["status"], "completed");
+    client.close(0);
+    let records = [
+        c(job("1")),
+        s(result("1", &task("task", "t-1", "input_required", 0, QUESTIONS))),
+        c(update("2", "t-1", &format!("{{{ROOTS}}}"))),
+        s(refusal("2", "no such root")),
+    ];
+    let mut client = sandbox.play(&records, &[]);
+    client.ask(&job("1"));
+    client.expect(&update("3", "t-1", &format!("{{{ROOTS}}}")), &refusal("3", "no such root"));
+    assert_eq!(asks(&mut client, &get("4", "t-1"))["status"], "input_required");
+    client.close(0);
+}
+
+#[test]
 fn r107_a_client_without_the_extension_gets_no_task() {
     let sandbox = Sandbox::new();
     let mut client = sandbox.play(&plain(), &[]);

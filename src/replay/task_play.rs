@@ -4,16 +4,17 @@ use std::collections::HashSet;
 
 use super::choose::Why;
 use super::inputs::Inputs;
+use super::key;
 use super::live;
 use super::player::{Output, Part, Player, Request};
 use super::report::Miss;
 use super::session::Play;
 use super::tape::{Item, Step};
-use super::tasks::{Gate, Instance, names_in, object_in, task_id};
+use super::tasks::{Gate, Instance, Snapshot, names_in, object_in, task_id};
 use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::message::{member, member_at};
 use crate::jsonrpc::scan::Span;
-use crate::jsonrpc::{pretty, string};
+use crate::jsonrpc::string;
 use crate::mcp::{self, Era, code};
 use crate::redact::Written;
 
@@ -43,6 +44,7 @@ impl Player {
             aftermath: false,
             followed: 0,
             results: 0,
+            cancels: 0,
         });
     }
 
@@ -146,17 +148,16 @@ impl Player {
         }
         let Some(id) = mcp::target(&request.method, request.text, &request.view) else { return false };
         let Some(index) = self.tasks.live(request.session, &id) else { return false };
-        self.report.hits += 1;
         self.mark_task_exchanges(index);
         match request.method.as_str() {
             "tasks/get" => {
                 self.task_steps(index);
                 // A state whose questions were all answered while another one asked them is behind the client.
                 while self.tasks.is_answered(&self.tape.text, index) && self.task_steps(index) {}
-                self.answer_task(request, index);
+                self.get_task(request, index, now);
             }
-            "tasks/update" => self.update_task(request, index),
-            "tasks/cancel" => self.cancel_task(request, index),
+            "tasks/update" => self.update_task(request, index, now),
+            "tasks/cancel" => self.cancel_task(request, index, now),
             "tasks/result" => self.task_result(request, index, now),
             _ => return false,
         }
@@ -165,22 +166,34 @@ impl Player {
     }
 
     /// The client answers a task's questions.
-    fn update_task(&mut self, request: &Request<'_>, index: usize) {
+    fn update_task(&mut self, request: &Request<'_>, index: usize, now: u64) {
         let timeline =
             self.tasks.instances.get(index).and_then(|instance| self.tasks.timelines.get(instance.timeline));
-        let about = timeline.map_or(&[][..], |timeline| &timeline.exchanges);
-        let recorded: Vec<Inputs<'_>> = about
-            .iter()
-            .filter_map(|exchange| self.tape.request(*exchange))
-            .filter_map(|item| {
-                let written = self.tape.written_within(item);
-                Inputs::of_request(item.view.whole.of(&self.tape.text), &self.rules, written)
-            })
-            .collect();
+        let about = timeline.map_or(&[][..], |timeline| &timeline.exchanges).iter().copied();
+        let of_exchange = |exchange: u32| {
+            let item = self.tape.request(exchange)?;
+            let written = self.tape.written_within(item);
+            Inputs::of_request(item.view.whole.of(&self.tape.text), &self.rules, written)
+        };
+        let (refused, taken): (Vec<u32>, Vec<u32>) = about
+            .filter(|exchange| of_exchange(*exchange).is_some())
+            .partition(|it| self.tape.answer(*it).is_some_and(|answer| answer.view.error.is_some()));
         let given = Inputs::of_request(request.view.whole.of(request.text), &self.rules, Written::Live);
-        if given.is_some_and(|given| !given.were_given(&recorded, self.options.inputs, &self.rules)) {
-            return self.miss(request, Why::Unknown);
+        let were_given = |exchanges: &[u32]| {
+            let recorded: Vec<Inputs<'_>> = exchanges.iter().copied().filter_map(of_exchange).collect();
+            given.as_ref().is_none_or(|given| given.were_given(&recorded, self.options.inputs, &self.rules))
+        };
+        if !were_given(&taken) || (taken.is_empty() && !refused.is_empty()) {
+            let refused = refused.into_iter().find(|exchange| were_given(&[*exchange]));
+            return match refused {
+                Some(refused) => {
+                    self.report.hits += 1;
+                    self.start_for_task(request, refused, true, index, now);
+                }
+                None => self.miss(request, Why::Unknown),
+            };
         }
+        self.report.hits += 1;
         let responses = request.view.params.and_then(|params| member(request.text, params, "inputResponses"));
         if let Some(instance) = self.tasks.instances.get_mut(index) {
             instance.provided.extend(names_in(request.text, responses));
@@ -211,8 +224,9 @@ impl Player {
         if instance.id != timeline.id {
             return;
         }
-        // Questions and their results are played as they are.
-        let passed = passed.iter().filter(|exchange| !timeline.results.contains(exchange));
+        // Questions and their results are played as they are, and so is what came of cancelling.
+        let as_they_are = [&timeline.results, &timeline.cancels];
+        let passed = passed.iter().filter(|it| !as_they_are.iter().any(|exchanges| exchanges.contains(it)));
         let mut items = Vec::new();
         for exchange in passed.filter_map(|exchange| self.tape.exchange(*exchange)) {
             items.extend(exchange.steps.iter().filter_map(|step| match step {
@@ -241,6 +255,22 @@ impl Player {
         }
     }
 
+    /// The state of a task, or what stood in its place.
+    fn get_task(&mut self, request: &Request<'_>, index: usize, now: u64) {
+        let instance = self.tasks.instances.get(index);
+        if instance.is_some_and(|instance| instance.cancelled && !instance.aftermath) {
+            self.count_unrecorded(key::describe(request.text, &request.view));
+            return self.answer_task(request, index);
+        }
+        self.report.hits += 1;
+        let timeline = instance.and_then(|it| Some((self.tasks.timelines.get(it.timeline)?, it.at)));
+        let error = timeline.and_then(|(timeline, at)| timeline.snapshots.get(at)?.error);
+        match error {
+            Some(exchange) => self.start_for_task(request, exchange, false, index, now),
+            None => self.answer_task(request, index),
+        }
+    }
+
     fn answer_task(&mut self, request: &Request<'_>, index: usize) {
         let mut object = self.tasks.current(&self.tape.text, index).unwrap_or_default();
         if request.era == Era::Modern {
@@ -256,33 +286,45 @@ impl Player {
         self.answer(request.to(), Part::Made, live::result(request.id, &object));
     }
 
-    fn cancel_task(&mut self, request: &Request<'_>, index: usize) {
-        let text = &self.tape.text;
-        let terminal = self.tasks.is_terminal(text, index);
-        if terminal && request.era == Era::Legacy {
-            let error = live::error(request.id, code::INVALID_PARAMS, "the task has already ended", None);
-            return self.answer(request.to(), Part::Made, error);
-        }
+    /// What was recorded of cancelling this task, whenever the client asks for it: as often as it was recorded, and then
+    /// the last of it. Where nothing was, or the task has ended since, a rule answers: a client may give up at any time.
+    fn cancel_task(&mut self, request: &Request<'_>, index: usize, now: u64) {
+        let terminal = self.tasks.is_terminal(&self.tape.text, index);
         let Some(instance) = self.tasks.instances.get_mut(index) else { return };
-        if !terminal {
+        let timeline = self.tasks.timelines.get(instance.timeline);
+        let cancels = timeline.map_or(&[][..], |timeline| &timeline.cancels);
+        let ended = terminal && request.era == Era::Legacy;
+        let is_error =
+            |exchange: &u32| self.tape.answer(*exchange).is_some_and(|answer| answer.view.error.is_some());
+        let next = cancels.get(instance.cancels);
+        let recorded = next.or(cancels.last().filter(|last| !ended || is_error(last))).copied();
+        if recorded.is_none() && self.onwards.is_some() {
+            return self.pass_on(request, Why::Unknown).unwrap_or_else(|why| self.miss(request, why));
+        }
+        if !terminal && !recorded.as_ref().is_some_and(is_error) {
             instance.cancelled = true;
-            let snapshots = self.tasks.timelines.get(instance.timeline).map(|timeline| &timeline.snapshots);
-            let aftermath =
-                snapshots.and_then(|list| list.iter().position(|snapshot| snapshot.gate == Gate::Cancel));
+            let after = |snapshot: &Snapshot| snapshot.gate == Gate::Cancel;
+            let aftermath = timeline.and_then(|timeline| timeline.snapshots.iter().position(after));
             if let Some(aftermath) = aftermath.filter(|aftermath| *aftermath > instance.at) {
                 instance.at = aftermath;
                 instance.aftermath = true;
             }
         }
+        if let Some(exchange) = recorded {
+            let first = next.is_some();
+            instance.cancels += 1;
+            self.report.hits += 1;
+            return self.start_for_task(request, exchange, first, index, now);
+        }
+        self.count_unrecorded(key::describe(request.text, &request.view));
+        if ended {
+            let error = live::error(request.id, code::INVALID_PARAMS, "the task has already ended", None);
+            return self.answer(request.to(), Part::Made, error);
+        }
         if request.era == Era::Legacy {
             return self.answer_task(request, index);
         }
-        let timeline =
-            self.tasks.instances.get(index).and_then(|instance| self.tasks.timelines.get(instance.timeline));
-        let recorded =
-            timeline.and_then(|timeline| timeline.cancel_answer).map(|span| pretty::packed(span.of(text)));
-        let result = recorded.unwrap_or_else(|| "{\"resultType\":\"complete\"}".to_owned());
-        self.answer(request.to(), Part::Made, live::result(request.id, &result));
+        self.answer(request.to(), Part::Made, live::result(request.id, "{\"resultType\":\"complete\"}"));
     }
 
     /// The recorded result, with the questions that were asked on its stream, whenever the client asks for it.
@@ -295,6 +337,7 @@ impl Player {
         let stopped = instance.cancelled && !instance.aftermath;
         if let Some(exchange) = recorded.filter(|_| !stopped) {
             instance.results += 1;
+            self.report.hits += 1;
             let first = instance.results == 1;
             return self.start_for_task(request, exchange, first, index, now);
         }

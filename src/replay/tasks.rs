@@ -24,11 +24,13 @@ pub(super) enum Gate {
     Cancel,
 }
 
-/// One distinct state of a recorded task.
+/// One distinct state of a recorded task, or an error in the place of one.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
-    /// The task object.
+    /// The task object, or the error.
     pub(super) object: Span,
+    /// It is an error: the exchange that it answered.
+    pub(super) error: Option<u32>,
     /// Its comparison form without the time of the last update.
     pub(super) form: Vec<u8>,
     pub(super) gate: Gate,
@@ -49,8 +51,8 @@ pub(super) struct Timeline {
     pub(super) snapshots: Vec<Snapshot>,
     /// The exchanges that asked for its result (2025-11-25).
     pub(super) results: Vec<u32>,
-    /// The answer to a recorded `tasks/cancel`.
-    pub(super) cancel_answer: Option<Span>,
+    /// The exchanges that cancelled it, or tried to.
+    pub(super) cancels: Vec<u32>,
     /// Whether the recorded client polled it, or learnt of its progress by notifications alone.
     pub(super) polled: bool,
     /// The recorded exchanges that were about this task.
@@ -75,6 +77,8 @@ pub(super) struct Instance {
     /// How many of the recorded exchanges about it are behind us, with what followed them.
     pub(super) followed: usize,
     pub(super) results: usize,
+    /// How often the client asked to cancel it.
+    pub(super) cancels: usize,
 }
 
 /// The recorded timelines and the live tasks.
@@ -142,7 +146,8 @@ impl Tasks {
             let Some(id) = task_id(text, object) else { continue };
             let created = member(text, object, "createdAt")
                 .and_then(|span| clock::parse(&string::decode(span.of(text))));
-            let first = Snapshot { object, form: form_of(text, object), gate: Gate::Open, announced: None };
+            let form = form_of(text, object);
+            let first = Snapshot { object, error: None, form, gate: Gate::Open, announced: None };
             self.by_id.insert((exchange.conn, id.clone()), self.timelines.len());
             self.timelines.push(Timeline {
                 era: exchange.era,
@@ -151,7 +156,7 @@ impl Tasks {
                 created,
                 snapshots: vec![first],
                 results: Vec::new(),
-                cancel_answer: None,
+                cancels: Vec::new(),
                 polled: false,
                 exchanges: Vec::new(),
             });
@@ -183,7 +188,8 @@ impl Tasks {
                     let id = mcp::target(&method, text, &item.view);
                     let Some(timeline) = id.and_then(|id| self.named(item.conn, &id)) else { continue };
                     let Some(&exchange) = by_request.get(&index) else { continue };
-                    self.about(timeline, exchange, &method, &mut gates);
+                    let refused = tape.answer(exchange).is_some_and(|answer| answer.view.error.is_some());
+                    self.about(timeline, (exchange, refused), &method, &mut gates);
                 }
                 (Side::Client, Shape::Response) => {
                     for (timeline, known) in self.timelines.iter().enumerate() {
@@ -204,17 +210,16 @@ impl Tasks {
                 (Side::Server, Shape::Response) => {
                     let Some(exchange) = by_answer.get(&index) else { continue };
                     let Some(request) = tape.request(*exchange) else { continue };
-                    let Some(result) = item.view.result else { continue };
-                    match &*request.view.method_name(text) {
-                        "tasks/get" => self.seen(text, item.conn, result, None, &mut gates),
-                        "tasks/cancel" => {
-                            let id = mcp::target("tasks/cancel", text, &request.view);
+                    let method = request.view.method_name(text);
+                    match item.view.result {
+                        Some(result) if matches!(&*method, "tasks/get" | "tasks/cancel") => {
+                            self.seen(text, item.conn, result, None, &mut gates);
+                        }
+                        None if method == "tasks/get" => {
+                            let id = mcp::target(&method, text, &request.view);
                             let timeline = id.and_then(|id| self.named(item.conn, &id));
-                            if let Some(timeline) = timeline.and_then(|it| self.timelines.get_mut(it)) {
-                                timeline.cancel_answer = Some(result);
-                            }
-                            if object_in(text, result).is_some() {
-                                self.seen(text, item.conn, result, None, &mut gates);
+                            if let Some((timeline, error)) = timeline.zip(item.view.error) {
+                                self.refused(text, timeline, error, *exchange, &mut gates);
                             }
                         }
                         _ => {}
@@ -225,17 +230,28 @@ impl Tasks {
         }
     }
 
-    fn about(&mut self, number: usize, exchange: u32, method: &str, gates: &mut HashMap<usize, Gate>) {
+    /// A request about a task; `refused`: it was answered with an error.
+    fn about(
+        &mut self,
+        number: usize,
+        (exchange, refused): (u32, bool),
+        method: &str,
+        gates: &mut HashMap<usize, Gate>,
+    ) {
         let Some(timeline) = self.timelines.get_mut(number) else { return };
         timeline.exchanges.push(exchange);
         match method {
             "tasks/get" => timeline.polled = true,
             "tasks/result" => timeline.results.push(exchange),
-            "tasks/update" => {
+            "tasks/update" if !refused => {
                 gates.insert(number, Gate::Input);
             }
             "tasks/cancel" => {
-                gates.insert(number, Gate::Cancel);
+                timeline.cancels.push(exchange);
+                // A task that was not to be cancelled goes on by itself.
+                if !refused {
+                    gates.insert(number, Gate::Cancel);
+                }
             }
             _ => {}
         }
@@ -277,7 +293,26 @@ impl Tasks {
             return;
         }
         let gate = gates.remove(&number).unwrap_or(Gate::Open);
-        timeline.snapshots.push(Snapshot { object, form, gate, announced });
+        timeline.snapshots.push(Snapshot { object, error: None, form, gate, announced });
+    }
+
+    /// A poll that was answered with an error.
+    fn refused(
+        &mut self,
+        text: &str,
+        number: usize,
+        error: Span,
+        exchange: u32,
+        gates: &mut HashMap<usize, Gate>,
+    ) {
+        let Some(timeline) = self.timelines.get_mut(number) else { return };
+        let form = form_of(text, error);
+        if timeline.snapshots.last().is_some_and(|last| last.form == form) {
+            return;
+        }
+        let gate = gates.remove(&number).unwrap_or(Gate::Open);
+        let error = Snapshot { object: error, error: Some(exchange), form, gate, announced: None };
+        timeline.snapshots.push(error);
     }
 
     /// The live task that a message of the tape belongs to.
@@ -381,7 +416,9 @@ impl Tasks {
     pub(super) fn current(&self, text: &str, index: usize) -> Option<String> {
         let instance = self.instances.get(index)?;
         let timeline = self.timelines.get(instance.timeline)?;
-        let snapshot = timeline.snapshots.get(instance.at)?;
+        // An error says nothing of the state.
+        let states = timeline.snapshots.get(..=instance.at)?;
+        let snapshot = states.iter().rfind(|snapshot| snapshot.error.is_none())?;
         let object = snapshot.object.of(text);
         let view = View::of(object).ok()?;
         let mut edits = Edits::new();
