@@ -62,6 +62,7 @@ mod redaction_options;
 mod redaction_sessions;
 mod replay_batches;
 mod replay_bounds;
+mod replay_classes;
 mod replay_endings;
 mod replay_hostile;
 mod replay_ids;

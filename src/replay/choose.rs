@@ -86,8 +86,8 @@ impl Player {
         queue.asked += 1;
         if self.options.ordering == Ordering::Any {
             let all: Vec<u32> = match inputs {
-                None if !queue.is_covered() => queue.all().take(1).collect(),
-                _ => queue.nearest(queue.all().collect(), &sought.key),
+                None if !queue.is_covered() && sought.key.literal.is_none() => queue.all().take(1).collect(),
+                _ => queue.exact_first(queue.nearest(queue.all().collect(), &sought.key), &sought.key),
             };
             return match self.fitting(all, inputs).first() {
                 Some(&first) if is_open(first, &self.taken) => Choice::Fresh(first),
@@ -96,7 +96,9 @@ impl Player {
             };
         }
         let next = if inputs.is_none() && sought.key.secrets.is_empty() && !queue.is_covered() {
-            queue.next(stands_for, &self.taken)
+            queue
+                .next_exact(&sought.key, stands_for, &self.taken)
+                .or_else(|| queue.next(stands_for, &self.taken))
         } else {
             self.choose_by_values(request, sought, inputs, stands_for)
         };
@@ -147,11 +149,11 @@ impl Player {
         stands_for: Option<u32>,
     ) -> Option<u32> {
         let queue = self.index.queue(sought.place)?;
-        if sought.key.secrets.is_empty() && !queue.is_covered() {
+        if sought.key.secrets.is_empty() && !queue.is_covered() && queue.exact(&sought.key).is_empty() {
             let own = stands_for.and_then(|own| queue.last_of(own));
             return own.or(queue.last).or_else(|| queue.all().last());
         }
-        let near = queue.nearest(queue.all().collect(), &sought.key);
+        let near = queue.exact_first(queue.nearest(queue.all().collect(), &sought.key), &sought.key);
         let agreeing: Vec<u32> =
             near.iter().copied().filter(|near| self.agrees(request.session, queue, sought, *near)).collect();
         let fitting = if agreeing.is_empty() { &near } else { &agreeing };
@@ -173,12 +175,12 @@ impl Player {
         inputs: Option<&Inputs<'_>>,
         stands_for: Option<u32>,
     ) -> Option<u32> {
-        if inputs.is_none() {
+        let queue = self.index.queue(sought.place)?;
+        if inputs.is_none() && queue.exact(&sought.key).is_empty() {
             return self.choose_alike(request, sought, stands_for);
         }
-        let queue = self.index.queue(sought.place)?;
         let open = self.fitting(queue.open(stands_for, &self.taken).collect(), inputs);
-        let open = queue.nearest(open, &sought.key);
+        let open = queue.exact_first(queue.nearest(open, &sought.key), &sought.key);
         let first = open.first().copied()?;
         if sought.key.secrets.is_empty() {
             return Some(first);

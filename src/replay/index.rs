@@ -279,7 +279,7 @@ impl Method {
             }
             let conn = recorded.tape.exchange(hashed.exchange).map_or(0, |exchange| exchange.conn);
             if live.is_some_and(|live| recorded.is_alike(hashed.exchange, live)) {
-                queue.push(conn, hashed.exchange, Key::default());
+                queue.push(conn, hashed.exchange, Key { literal: key.literal, ..Key::default() });
             } else if let Some(found) =
                 recorded.key_of(hashed.exchange).filter(|found| found.bytes == key.bytes)
             {
@@ -366,11 +366,16 @@ pub(super) struct Queue {
     covers: HashMap<u32, Vec<(String, Cover)>>,
     /// The exchanges by both, once they have been asked for like that.
     alike: Option<Alike>,
+    /// The exchanges by what they have in the places that `--ignore-value` is about, where there are any.
+    literal: HashMap<u64, Vec<u32>>,
 }
 
 impl Queue {
     fn push(&mut self, conn: u32, exchange: u32, key: Key) {
-        let Key { mut secrets, covers, .. } = key;
+        let Key { mut secrets, covers, literal, .. } = key;
+        if let Some(literal) = literal {
+            self.literal.entry(literal).or_default().push(exchange);
+        }
         if !covers.is_empty() {
             self.covers.insert(exchange, covers);
         }
@@ -455,6 +460,30 @@ impl Queue {
         let least = distances.iter().min().copied();
         let near = exchanges.into_iter().zip(distances);
         near.filter(|(_, distance)| Some(*distance) == least).map(|(exchange, _)| exchange).collect()
+    }
+
+    /// Those of the exchanges that are not only equal to a live request under `--ignore-value`, but have its very values;
+    /// all of them where none has.
+    pub(super) fn exact_first(&self, exchanges: Vec<u32>, key: &Key) -> Vec<u32> {
+        let exact = self.exact(key);
+        let (exact, others): (Vec<u32>, Vec<u32>) =
+            exchanges.into_iter().partition(|exchange| exact.binary_search(exchange).is_ok());
+        if exact.is_empty() { others } else { exact }
+    }
+
+    /// The exchanges that have the very values of a live request, in recorded order.
+    pub(super) fn exact(&self, key: &Key) -> &[u32] {
+        key.literal.and_then(|literal| self.literal.get(&literal)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The next open one of these, those of `own` first.
+    pub(super) fn next_exact(&self, key: &Key, own: Option<u32>, taken: &[bool]) -> Option<u32> {
+        let list = own.and_then(|own| self.lists.get(self.place_of(own).ok()?));
+        let is_own = |exchange: &u32| list.is_some_and(|list| list.exchanges.binary_search(exchange).is_ok());
+        let mut open =
+            self.exact(key).iter().copied().filter(|exchange| is_open(*exchange, taken)).peekable();
+        let first = open.peek().copied();
+        open.find(is_own).or(first)
     }
 
     /// The last exchange of a recorded session.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use regex::Regex;
@@ -107,10 +108,7 @@ impl Rules {
         if self.classes.is_empty() {
             return Vec::new();
         }
-        let strings = tree.iter().filter(|(_, node)| node.kind == Kind::String);
-        strings
-            .filter_map(|(index, _)| Some((index, self.class(&string::decode(tree.text_of(index)))?)))
-            .collect()
+        tree.iter().filter_map(|(index, _)| Some((index, self.class_of(tree, index)?))).collect()
     }
 
     /// A live message as it may be shown: with placeholders for what redaction replaces.
@@ -132,13 +130,40 @@ impl Rules {
         })
     }
 
+    /// The class of a value of a message, if it has one.
+    fn class_of(&self, tree: &Tree<'_>, index: usize) -> Option<usize> {
+        let is_string = !self.classes.is_empty() && tree.node(index)?.kind == Kind::String;
+        let class = is_string.then(|| self.class(&string::decode(tree.text_of(index)))).flatten()?;
+        (!is_exact(tree, index)).then_some(class)
+    }
+
+    /// A hash of all that `--ignore-value` makes equal to other values in a message, apart from what `redacted` covers;
+    /// `None` where there is nothing.
+    fn literal(&self, tree: &Tree<'_>, redacted: &redact::Treatments) -> Option<u64> {
+        let classed = self.classed(tree).into_iter().filter(|(index, _)| !redacted.covers(*index));
+        let mut values: Vec<_> = classed
+            .map(|(index, _)| (tree.pointer(index), string::decode(tree.text_of(index))))
+            .filter(|(pointer, _)| is_compared(pointer, self))
+            .collect();
+        if values.is_empty() {
+            return None;
+        }
+        values.sort();
+        let mut hasher = DefaultHasher::new();
+        values.hash(&mut hasher);
+        Some(hasher.finish())
+    }
+
     pub(super) fn class(&self, value: &str) -> Option<usize> {
         self.classes.iter().position(|class| class.is_match(value))
     }
 
-    /// Whether two values, as JSON texts, are strings that `--ignore-value` takes as equal.
+    /// Whether two values at `path`, as JSON texts, are strings that `--ignore-value` takes as equal.
     #[must_use]
-    pub fn same_class(&self, one: &str, other: &str) -> bool {
+    pub fn same_class(&self, path: &str, one: &str, other: &str) -> bool {
+        if is_exact_path(path) {
+            return false;
+        }
         let class = |text: &str| {
             let is_string = !self.classes.is_empty() && text.starts_with('"');
             is_string.then(|| self.class(&string::decode(text))).flatten()
@@ -152,13 +177,10 @@ impl Rules {
         if self.ignores_node(tree, index) {
             return Treat::Drop;
         }
-        if !self.classes.is_empty() && tree.node(index).is_some_and(|node| node.kind == Kind::String) {
-            let value = string::decode(tree.text_of(index));
-            if let Some(class) = self.class(&value) {
-                return Treat::As(format!("~{class}").into_bytes());
-            }
+        match self.class_of(tree, index) {
+            Some(class) => Treat::As(format!("~{class}").into_bytes()),
+            None => Treat::Keep,
         }
-        Treat::Keep
     }
 }
 
@@ -196,6 +218,25 @@ fn parse_pointer(pointer: &str) -> Result<Vec<String>> {
     Ok(pointer.split('/').skip(1).map(str::to_owned).collect())
 }
 
+/// Members of `params` that say what is asked for, or that the server made up and the client hands back: which answer is
+/// theirs hangs on every letter, so `--ignore-value` says nothing of them. Of `ref` that holds for all that is in it.
+const EXACT: [&str; 5] = ["cursor", "name", "ref", "requestState", "taskId"];
+
+fn is_exact(tree: &Tree<'_>, index: usize) -> bool {
+    let parent = |index: usize| tree.node(index).map_or(0, |node| node.parent);
+    let is_parameter = |index: usize| {
+        let holder = parent(index);
+        holder != 0 && parent(holder) == 0 && tree.name_is(holder, "params")
+    };
+    EXACT.iter().any(|name| tree.name_is(index, name) && is_parameter(index))
+        || (tree.name_is(parent(index), "ref") && is_parameter(parent(index)))
+}
+
+fn is_exact_path(path: &str) -> bool {
+    let rest = path.strip_prefix("/params/");
+    rest.is_some_and(|rest| EXACT.contains(&rest) || rest.starts_with("ref/"))
+}
+
 fn parse_class(class: &str) -> Result<Regex> {
     let pattern = match class {
         "uuid" => r"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
@@ -205,11 +246,24 @@ fn parse_class(class: &str) -> Result<Regex> {
         "path" => r"^(file://)?(/[^/\x00]+)+/?$|^[A-Za-z]:[\\/][^\x00]*$",
         own => own,
     };
-    Regex::new(pattern).map_err(|error| {
+    if pattern.trim().is_empty() {
+        let what = "is empty; expected is uuid, timestamp, path or a regular expression";
+        return Err(Error::Usage(format!("--ignore-value \"{class}\": {what}")));
+    }
+    let regex = Regex::new(pattern).map_err(|error| {
         let line = error.to_string().lines().last().unwrap_or("").trim().to_owned();
         Error::Usage(format!("--ignore-value {class}: not a regular expression: {line}"))
-    })
+    })?;
+    if EVERYTHING.iter().all(|text| regex.is_match(text)) {
+        let what = "matches every text, the empty one included, so that all of them would be equal; to take whole values \
+                    as equal, begin with ^ and end with $, and to leave a place out, --ignore POINTER";
+        return Err(Error::Usage(format!("--ignore-value {class}: {what}")));
+    }
+    Ok(regex)
 }
+
+/// Texts that have nothing in common.
+const EVERYTHING: [&str; 4] = ["", "\u{10fffd}", "a", "0 "];
 
 /// A request's key, and the redacted values in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -224,6 +278,8 @@ pub struct Key {
     /// The bytes with all text in it as it is, where that makes a difference: a placeholder in the cassette may stand
     /// for more than what is found in a live text, which nothing is known about.
     pub spelled: Option<Vec<u8>>,
+    /// A hash of what `--ignore-value` makes equal to other values, where there is any.
+    pub literal: Option<u64>,
 }
 
 impl Key {
@@ -237,7 +293,8 @@ impl Key {
     pub(super) fn as_written(&self) -> Option<Self> {
         let secrets = self.secrets.iter().filter(|(path, _)| !path.starts_with('*')).cloned();
         let bytes = self.spelled.clone()?;
-        Some(Self { bytes, secrets: secrets.collect(), covers: self.covers.clone(), spelled: None })
+        let (covers, literal) = (self.covers.clone(), self.literal);
+        Some(Self { bytes, secrets: secrets.collect(), covers, spelled: None, literal })
     }
 
     /// Whether this, a recorded key, stands for a live one with other bytes: placeholders in its texts for any word, or
@@ -259,7 +316,8 @@ impl Key {
         let mut secrets = live.secrets.clone();
         secrets.retain(|(path, _)| !path.starts_with('*'));
         secrets.extend(numbered(values));
-        Some(Self { bytes: self.bytes.clone(), secrets, covers: live.covers.clone(), spelled: None })
+        let covers = live.covers.clone();
+        Some(Self { bytes: self.bytes.clone(), secrets, covers, spelled: None, literal: live.literal })
     }
 
     /// Whether redaction finds this value in the request.
@@ -328,6 +386,7 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, written: Written<'_>
     let mut secrets = Vec::new();
     let mut covers = Vec::new();
     let mut spelled = None;
+    let mut literal = None;
     // All initialize parameters are the client's own business.
     if method != "initialize" && !params.is_empty() && params != "{}" && params != "null" {
         let looked_at = if rules.is_plain() {
@@ -354,13 +413,14 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, written: Written<'_>
                 });
                 spelled = Some(form);
             }
+            literal = rules.literal(&tree, &filter.redacted);
             secrets = filter.redacted.leaves;
             covers = filter.redacted.covers;
             covers.retain(|(pointer, _)| is_compared(pointer, rules));
             secrets.extend(numbered(parts));
         }
     }
-    Key { bytes, secrets, covers, spelled }
+    Key { bytes, secrets, covers, spelled, literal }
 }
 
 /// Makes the keys of what live clients send; to be had in every thread.

@@ -147,9 +147,9 @@ impl Player {
         let params = params_span(recorded);
         let Ok(old) = Tree::of(params.map_or("{}", |params| params.of(recorded))) else { return Vec::new() };
         let written = written.within(params.map_or(0, |params| params.start));
-        let same = |span: Span, live: &str| {
+        let same = |path: &str, span: Span, live: &str| {
             let recorded = span.of(old.text);
-            self.rules.same_class(recorded, live)
+            self.rules.same_class(path, recorded, live)
                 || (item.redacted && self.rules.stands_for((recorded, written.within(span.start)), live))
         };
         nearest::differences("/params", &old, &live.params, &Alike { skip: &skip, same: &same })

@@ -115,8 +115,9 @@ fn are_nothing(path: &str, recorded: Option<&str>, live: Option<&str>) -> bool {
 pub struct Alike<'a> {
     /// Whether what is at a pointer does not count.
     pub skip: &'a dyn Fn(&str) -> bool,
-    /// Whether a value of the old tree, given by its place, and another one, as JSON text, are as good as equal.
-    pub same: &'a dyn Fn(Span, &str) -> bool,
+    /// Whether a value of the old tree at a pointer, given by its place, and another one, as JSON text, are as good as
+    /// equal.
+    pub same: &'a dyn Fn(&str, Span, &str) -> bool,
 }
 
 impl std::fmt::Debug for Alike<'_> {
@@ -133,7 +134,7 @@ pub fn differences(prefix: &str, old: &Tree<'_>, new: &Tree<'_>, alike: &Alike<'
     let add = |found: &mut Vec<Difference>, path: String, one: Option<usize>, other: Option<usize>| {
         let (recorded, live) = (one.map(|one| old.text_of(one)), other.map(|other| new.text_of(other)));
         let place = one.and_then(|one| old.node(one)).map(|node| node.span);
-        let same = place.zip(live).is_some_and(|(recorded, live)| (alike.same)(recorded, live));
+        let same = place.zip(live).is_some_and(|(recorded, live)| (alike.same)(&path, recorded, live));
         if !same && !are_nothing(&path, recorded, live) {
             let size = |tree: &Tree<'_>, at: Option<usize>| {
                 at.and_then(|at| Some(tree.node(at)?.next.saturating_sub(at))).unwrap_or(0)
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
 
     fn found(prefix: &str, recorded: &str, live: &str, skip: &dyn Fn(&str) -> bool) -> Vec<Difference> {
-        let alike = Alike { skip, same: &|_, _| false };
+        let alike = Alike { skip, same: &|_, _, _| false };
         differences(prefix, &Tree::of(recorded).unwrap(), &Tree::of(live).unwrap(), &alike)
     }
 
@@ -246,7 +247,7 @@ mod tests {
             assert_eq!(words.join("; "), expected, "{recorded} {live}");
         }
         assert!(found("", r#"{"_meta":1}"#, r#"{"_meta":2}"#, &|path| path == "/_meta").is_empty());
-        let alike = Alike { skip: &|_| false, same: &|_, _| true };
+        let alike = Alike { skip: &|_| false, same: &|_, _, _| true };
         let trees = (Tree::of("[1,2]").unwrap(), Tree::of("[3]").unwrap());
         assert_eq!(differences("", &trees.0, &trees.1, &alike).len(), 1, "what is absent is like nothing");
     }
