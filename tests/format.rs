@@ -238,6 +238,7 @@ fn everything() -> Cassette {
         url: Some("u".to_owned()),
         protocol: vec!["p".to_owned()],
         info: text("i"),
+        recordings: vec![3, 9],
         extra: Vec::new(),
     };
     let process = |exit| Process {

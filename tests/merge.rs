@@ -2,7 +2,8 @@
 
 use mcpreel::cassette::{Cassette, Exit};
 
-use crate::support::{Done, Sandbox};
+use crate::support::replay::said;
+use crate::support::{Done, Sandbox, modern};
 
 fn merge(sandbox: &Sandbox, args: &[&str]) -> Done {
     sandbox.mcpreel([&["merge"], args].concat()).run()
@@ -226,4 +227,55 @@ fn outputs_are_cassettes_or_pipes() {
     assert_eq!(sandbox.read("a.json"), piped.stdout());
     let done = merge(&sandbox, &["a.json", "none.json", "-o", "out.json"]).expect(2);
     assert_eq!(done.stderr(), "mcpreel: none.json: no such cassette\n");
+}
+
+/// A recording of a modern server over HTTP: `who` logs in and gets something, with a password that is then redacted.
+fn users(sandbox: &Sandbox, name: &str, second: u32, who: &str) {
+    let ask = |n: u32, tool: &str| {
+        let line = modern(&n.to_string(), "tools/call", &login(tool, who), "{}");
+        format!("c {n} \"exchange\":{n},\"payload\":{line}")
+    };
+    let answer = |n: u32, tool: &str| {
+        let line = said(&n.to_string(), &format!("{tool} of {who}"));
+        format!("s {n} \"exchange\":{n},\"http\":{{\"status\":200,\"type\":\"json\"}},\"payload\":{line}")
+    };
+    let lines = [ask(1, "login"), answer(1, "login"), ask(2, "get"), answer(2, "get")];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let head = r#""servers":{"s":{"transport":"http","url":"http://127.0.0.1:1/mcp"}}"#;
+    cassette(sandbox, name, second, head, &lines);
+    sandbox.mcpreel(["redact", "--in-place", name]).run().expect(0);
+    assert!(sandbox.read(name).contains("\"REDACTED-1\""));
+}
+
+/// The parameters of a call with the password of `who`.
+fn login(tool: &str, who: &str) -> String {
+    format!(r#""name":"{tool}","arguments":{{"password":"{who}-Zq7-5512"}}"#)
+}
+
+#[test]
+fn placeholders_of_two_recordings_of_one_server_are_two_values() {
+    let sandbox = Sandbox::new();
+    for (second, who) in [(1, "alice"), (2, "bob"), (3, "carol")] {
+        users(&sandbox, &format!("{who}.json"), second, who);
+    }
+    merge(&sandbox, &["alice.json", "bob.json", "-o", "two.json"]).expect(0);
+    assert!(sandbox.read("two.json").contains(r#""recordings": [3]"#), "{}", sandbox.read("two.json"));
+    merge(&sandbox, &["two.json", "carol.json", "-o", "right.json"]).expect(0);
+    merge(&sandbox, &["carol.json", "two.json", "-o", "left.json"]).expect(0);
+    for (name, users) in [
+        ("two.json", &["alice", "bob"][..]),
+        ("right.json", &["alice", "bob", "carol"]),
+        ("left.json", &["alice", "bob", "carol"]),
+    ] {
+        let mut client = sandbox.mcpreel(["serve", name, "--stdio"]).start();
+        for who in users {
+            let ask = modern("5", "tools/call", &login("login", who), "{}");
+            assert!(client.ask(&ask).contains("login of"), "{name} {who}");
+        }
+        for who in users.iter().rev() {
+            let ask = modern("6", "tools/call", &login("get", who), "{}");
+            assert_eq!(client.ask(&ask), said("6", &format!("get of {who}")), "{name}");
+        }
+        client.close(0);
+    }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::clock;
+use super::manifest;
 use super::model::{Cassette, Timing};
 use super::part::{self, Part};
 use super::record::Record;
@@ -229,6 +230,12 @@ impl Taken {
         self.highest.map_or(0, |highest| highest.saturating_add(1).saturating_sub(first))
     }
 
+    /// How far `own` has to move so that all its numbers, from 1 on, are higher.
+    fn behind(&self, own: &Self) -> u32 {
+        let highest = self.highest.unwrap_or(0);
+        if own.numbers.iter().all(|number| *number > highest) { 0 } else { highest }
+    }
+
     fn extend(&mut self, own: &Self, by: u32) {
         own.numbers.iter().for_each(|number| self.add(number.saturating_add(by)));
     }
@@ -248,6 +255,8 @@ struct Shift {
     conns: u32,
     sessions: u32,
     exchanges: u32,
+    /// It is a further recording, the placeholders of which are its own.
+    further: bool,
 }
 
 /// The numbers of all servers, in their order.
@@ -294,7 +303,9 @@ impl Whole {
             places.entry(server.as_str()).or_insert(place);
         }
         let own = numbers(&cassette, &places);
-        let shifts = self.shifts(&cassette, &own, &name, &mut said.notes);
+        let mine = self.heads.head.redaction.as_deref();
+        let apart = manifest::are_numbered(mine, cassette.head.redaction.as_deref());
+        let shifts = self.shifts(&cassette, &own, apart, &name, &mut said.notes);
         let of_process = |server: &str| places.get(server).and_then(|place| shifts.get(*place));
         let mut processes = cassette.head.processes.clone();
         for process in &mut processes {
@@ -306,8 +317,15 @@ impl Whole {
             (Some(start), Some(own)) => u64::try_from(own - start).unwrap_or(0),
             _ => 0,
         };
-        let Cassette { head, text, records, timing, warnings } = cassette;
+        let Cassette { mut head, text, records, timing, warnings } = cassette;
         self.cassette.warnings.extend(warnings);
+        for ((_, server), (own, by)) in head.servers.iter_mut().zip(own.iter().zip(&shifts)) {
+            for exchange in &mut server.recordings {
+                *exchange = exchange.saturating_add(by.exchanges);
+            }
+            let first = own.exchanges.numbers.iter().min().filter(|_| by.further);
+            server.recordings.extend(first.map(|first| first.saturating_add(by.exchanges)));
+        }
         let map = self.heads.unite(&name, head, false, said);
         self.taken.resize_with(self.heads.head.servers.len(), Numbers::default);
         for ((place, own), by) in map.iter().zip(&own).zip(&shifts) {
@@ -337,14 +355,29 @@ impl Whole {
     }
 
     /// How far the numbers of each server of an input have to move.
-    fn shifts(&self, input: &Cassette, own: &[Numbers], name: &str, notes: &mut Vec<String>) -> Vec<Shift> {
+    /// `apart`: the placeholders of what was added before say nothing of its own.
+    fn shifts(
+        &self,
+        input: &Cassette,
+        own: &[Numbers],
+        apart: bool,
+        name: &str,
+        notes: &mut Vec<String>,
+    ) -> Vec<Shift> {
         let mut shifts = Vec::with_capacity(own.len());
         for ((server, _), own) in input.head.servers.iter().zip(own) {
             let taken = self.heads.place(server).and_then(|place| self.taken.get(place));
-            let shift = taken.map_or_else(Shift::default, |taken| Shift {
-                conns: taken.conns.shift(&own.conns, 0),
-                sessions: taken.sessions.shift(&own.sessions, 1),
-                exchanges: taken.exchanges.shift(&own.exchanges, 1),
+            let shift = taken.map_or_else(Shift::default, |taken| {
+                let further = apart && taken.exchanges.highest.is_some();
+                Shift {
+                    conns: taken.conns.shift(&own.conns, 0),
+                    sessions: taken.sessions.shift(&own.sessions, 1),
+                    exchanges: match further {
+                        true => taken.exchanges.behind(&own.exchanges),
+                        false => taken.exchanges.shift(&own.exchanges, 1),
+                    },
+                    further,
+                }
             });
             for (what, by) in [("connections", shift.conns), ("sessions", shift.sessions)] {
                 if by > 0 {

@@ -28,7 +28,7 @@ pub fn same(old: &Cassette, new: &Cassette) -> bool {
 fn servers(cassette: &Cassette) -> BTreeMap<&str, (Server, Option<Vec<u8>>)> {
     let entries = cassette.head.servers.iter().map(|(name, server)| {
         let info = server.info.as_deref().map(|info| canonical::of(info).unwrap_or_default());
-        (name.as_str(), (Server { info: None, ..server.clone() }, info))
+        (name.as_str(), (Server { info: None, recordings: Vec::new(), ..server.clone() }, info))
     });
     entries.collect()
 }

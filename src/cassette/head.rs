@@ -39,6 +39,9 @@ pub struct Server {
     pub protocol: Vec<String>,
     /// `serverInfo` as JSON text.
     pub info: Option<String>,
+    /// The exchanges (HTTP) with which further recordings begin, in order: a placeholder of one recording stands for
+    /// another value in the next.
+    pub recordings: Vec<u32>,
     /// Fields this version does not know.
     pub extra: Vec<(String, String)>,
 }
@@ -209,6 +212,8 @@ fn write_server(server: &Server) -> String {
     add("command", (!server.command.is_empty()).then(|| strings(&server.command)));
     add("protocol", (!server.protocol.is_empty()).then(|| strings(&server.protocol)));
     add("info", server.info.clone());
+    let recordings: Vec<String> = server.recordings.iter().map(u32::to_string).collect();
+    add("recordings", (!recordings.is_empty()).then(|| format!("[{}]", recordings.join(","))));
     members.extend(server.extra.iter().cloned());
     object(members)
 }
@@ -296,6 +301,11 @@ fn read_servers(text: &str, value: Span) -> Result<Vec<(String, Server)>, Fault>
                 "url" => server.url = Some(text_at(text, value, field)?),
                 "protocol" => server.protocol = texts_at(text, value, field)?,
                 "info" => server.info = Some(pretty::packed(value.of(text))),
+                "recordings" => {
+                    let list = elements(text, value)?;
+                    server.recordings =
+                        list.iter().map(|span| whole_at(text, *span, field)).collect::<Result<_, _>>()?;
+                }
                 _ => server.extra.push((field.to_owned(), pretty::packed(value.of(text)))),
             }
             Ok(())

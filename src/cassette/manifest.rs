@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::head::object;
 use crate::jsonrpc::canonical;
-use crate::jsonrpc::scan::{Members, elements};
+use crate::jsonrpc::message::member;
+use crate::jsonrpc::scan::{Members, Span, elements};
 use crate::jsonrpc::string;
 
 /// The members of a manifest in their order, each as JSON text.
@@ -13,6 +14,18 @@ type Fields = Vec<(String, String)>;
 /// Puts `theirs` into `mine`; both are JSON texts. A manifest that is no object stays apart: the first one counts.
 pub(super) fn merged(mine: &str, theirs: &str) -> String {
     united(mine, theirs, &["rules", "packs"])
+}
+
+/// Whether both of two recordings have placeholders by number, which say nothing of each other: a salt makes them equal
+/// for equal values.
+pub(super) fn are_numbered(mine: Option<&str>, theirs: Option<&str>) -> bool {
+    let get = |manifest: &str, name| {
+        member(manifest, Span::new(0, manifest.len()), name).map(|it| it.of(manifest).to_owned())
+    };
+    let has_placeholders = |manifest: &str| get(manifest, "counts").is_some_and(|counts| counts != "{}");
+    let is_salted = |manifest: &str| get(manifest, "salt").is_some();
+    let both = [mine, theirs].map(Option::unwrap_or_default);
+    both.iter().all(|manifest| has_placeholders(manifest)) && !both.iter().all(|manifest| is_salted(manifest))
 }
 
 /// `mine` after a further redaction: the profile is that of the last one.
@@ -70,8 +83,7 @@ fn union(mine: &str, theirs: &str) -> String {
     if mine == theirs {
         return mine.to_owned();
     }
-    let whole =
-        |text: &str| elements(text, crate::jsonrpc::scan::Span::new(0, text.len())).unwrap_or_default();
+    let whole = |text: &str| elements(text, Span::new(0, text.len())).unwrap_or_default();
     let mut list: Vec<&str> = whole(mine).into_iter().map(|span| span.of(mine)).collect();
     let mut known: HashSet<_> = list.iter().map(|item| canonical::of(item)).collect();
     list.extend(

@@ -130,6 +130,7 @@ impl Series {
             mine.recorded_at = head.recorded_at;
         }
         mine.processes.extend(head.processes);
+        let apart = manifest::are_numbered(mine.redaction.as_deref(), head.redaction.as_deref());
         mine.redaction = match (mine.redaction.take(), head.redaction) {
             (Some(mine), Some(theirs)) => Some(manifest::merged(&mine, &theirs)),
             (mine, theirs) => mine.or(theirs),
@@ -144,10 +145,11 @@ impl Series {
                 mine.extra.push(field);
             }
         }
-        head.servers.into_iter().map(|(name, server)| self.add_server(name, server)).collect()
+        head.servers.into_iter().map(|(name, server)| self.add_server(name, server, apart)).collect()
     }
 
-    fn add_server(&mut self, name: String, server: Server) -> u32 {
+    /// Adds a server; `apart`: the placeholders of what was added before say nothing of its own.
+    fn add_server(&mut self, name: String, server: Server, apart: bool) -> u32 {
         let servers = &mut self.whole.head.servers;
         let next = u32::try_from(servers.len()).unwrap_or(0);
         let place = *self.places.entry(name.clone()).or_insert(next);
@@ -158,6 +160,10 @@ impl Series {
             }
             Some((_, mine)) if *mine == Server::default() => *mine = server,
             Some((_, mine)) => {
+                let taken = usize::try_from(place).ok().and_then(|place| self.highest.get(place));
+                let taken = taken.map_or(0, |(_, exchange)| *exchange);
+                let further = (apart && taken > 0).then_some(1).into_iter().chain(server.recordings);
+                mine.recordings.extend(further.map(|exchange| exchange.saturating_add(taken)));
                 for revision in server.protocol {
                     if !mine.protocol.contains(&revision) {
                         mine.protocol.push(revision);
@@ -242,6 +248,27 @@ mod tests {
             [r#"a 1/2 {"at":1}"#, r#"b 1/2 {"at":2}"#, r#"a 2/4 {"at":3}"#, r#"a 3/6 {"at":4}"#]
         );
         assert_eq!(whole.head.names(), ["a", "b"]);
+    }
+
+    #[test]
+    fn where_numbers_of_placeholders_begin_anew_is_known() {
+        let redacted = |manifest: &str, count: u32| {
+            let mut recording = recording(10 + count, "a", &[1]);
+            recording.head.redaction = Some(manifest.to_owned());
+            recording
+        };
+        let (some, none) = (r#"{"counts":{"r":1}}"#, r#"{"rules":["r"]}"#);
+        let salted = r#"{"salt":"env","counts":{"r":1}}"#;
+        for (manifests, recordings) in [
+            ([some, some, some], &[3, 5][..]),
+            ([some, none, some], &[5]),
+            ([none, some, none], &[]),
+            ([salted, salted, salted], &[]),
+            ([salted, salted, some], &[5]),
+        ] {
+            let whole = joined(manifests.iter().zip(0..).map(|(it, count)| redacted(it, count)).collect());
+            assert_eq!(whole.head.servers[0].1.recordings, recordings, "{manifests:?}");
+        }
     }
 
     #[test]

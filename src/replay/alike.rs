@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::index::is_open;
+use super::session::Process;
 use crate::redact::{Cover, distance};
 
 /// The placeholders of a request, with their pointers.
@@ -29,9 +30,11 @@ struct Shape {
 
 type Entry = (u32, u32, usize);
 
-/// Those of one recorded session with the same placeholders: they agree with what was seen so far, or none does.
+/// Those of one recorded session and process with the same placeholders: they agree with what was seen so far, or none
+/// does.
 #[derive(Debug)]
 struct Group {
+    process: Process,
     secrets: Secrets,
     exchanges: Vec<u32>,
     /// Those before this one are taken.
@@ -41,28 +44,29 @@ struct Group {
 /// What one of them is compared by.
 pub(super) struct Candidate {
     pub(super) conn: u32,
+    pub(super) process: Process,
     pub(super) exchange: u32,
     pub(super) secrets: Secrets,
     pub(super) covers: Covers,
 }
 
-/// Whether the placeholders of an exchange, recorded in this session, agree with the live values.
-pub(super) type Agree<'a> = &'a dyn Fn(u32, &[(String, String)]) -> bool;
+/// Whether the placeholders of an exchange, recorded by this process, agree with the live values.
+pub(super) type Agree<'a> = &'a dyn Fn(Process, &[(String, String)]) -> bool;
 
 impl Alike {
     /// Sorts exchanges that come in recorded order.
     pub(super) fn of(candidates: impl Iterator<Item = Candidate>) -> Self {
         let mut alike = Self::default();
         let mut shapes: HashMap<Covers, usize> = HashMap::new();
-        let mut groups: HashMap<(usize, u32, Secrets), usize> = HashMap::new();
-        for Candidate { conn, exchange, secrets, covers } in candidates {
+        let mut groups: HashMap<(usize, u32, Process, Secrets), usize> = HashMap::new();
+        for Candidate { conn, process, exchange, secrets, covers } in candidates {
             let number = *shapes.entry(covers.clone()).or_insert_with(|| {
                 alike.shapes.push(Shape { covers, groups: Vec::new(), order: BTreeSet::new() });
                 alike.shapes.len() - 1
             });
             let Some(shape) = alike.shapes.get_mut(number) else { continue };
-            let group = *groups.entry((number, conn, secrets.clone())).or_insert_with(|| {
-                shape.groups.push(Group { secrets, exchanges: Vec::new(), at: 0 });
+            let group = *groups.entry((number, conn, process, secrets.clone())).or_insert_with(|| {
+                shape.groups.push(Group { process, secrets, exchanges: Vec::new(), at: 0 });
                 shape.order.insert((conn, exchange, shape.groups.len() - 1));
                 shape.groups.len() - 1
             });
@@ -111,7 +115,7 @@ impl Alike {
                 }
                 first.get_or_insert(exchange);
                 let group = near.get(place).and_then(|shape| shape.groups.get(group));
-                if group.is_some_and(|group| agree(conn, &group.secrets)) {
+                if group.is_some_and(|group| agree(group.process, &group.secrets)) {
                     return Some((exchange, true));
                 }
             }
@@ -152,6 +156,7 @@ mod tests {
     fn alike(lines: &[(u32, u32, &str, Cover)]) -> Alike {
         Alike::of(lines.iter().map(|(conn, exchange, placeholder, cover)| Candidate {
             conn: *conn,
+            process: (*conn, 0),
             exchange: *exchange,
             secrets: secrets(placeholder),
             covers: vec![("/x".to_owned(), *cover)],
@@ -168,7 +173,8 @@ mod tests {
             (0, 4, "b", Cover::Text),
         ];
         let text = [("/x".to_owned(), Cover::Text)];
-        let is = |wanted: &'static str| move |_: u32, secrets: &[(String, String)]| secrets[0].1 == wanted;
+        let is =
+            |wanted: &'static str| move |_: Process, secrets: &[(String, String)]| secrets[0].1 == wanted;
         for (own, taken, agrees, expected) in [
             (None, [false; 5], "a", Some((0, true))),
             (None, [false; 5], "b", Some((4, true))),
@@ -192,7 +198,7 @@ mod tests {
             (0..2_000).map(|n| (0, n, if n % 2 == 0 { "a" } else { "b" }, Cover::Text)).collect();
         let (mut alike, mut taken) = (alike(&lines), vec![false; lines.len()]);
         let asked = std::cell::Cell::new(0);
-        let agree = |_: u32, secrets: &[(String, String)]| {
+        let agree = |_: Process, secrets: &[(String, String)]| {
             asked.set(asked.get() + 1);
             secrets[0].1 == "b"
         };

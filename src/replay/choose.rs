@@ -6,7 +6,7 @@ use super::index::{Queue, Sought, is_open};
 use super::inputs::{InputPolicy, Inputs};
 use super::key::{self, Key, Rules};
 use super::player::{Ordering, Player, Repeat, Request};
-use super::session::Session;
+use super::session::{Process, Session, process_of};
 use super::spelled::Spelled;
 use super::tape::{Exchange, Outcome};
 use crate::jsonrpc::message::{View, member, member_at};
@@ -203,11 +203,12 @@ impl Player {
     ) -> Option<u32> {
         let Key { secrets, covers, .. } = &sought.key;
         let session = self.sessions.get(request.session);
-        let agree = |conn: u32, recorded: &[(String, String)]| {
-            secrets.is_empty() || session.is_some_and(|session| agrees(session, conn, secrets, recorded))
+        let agree = |process: Process, recorded: &[(String, String)]| {
+            secrets.is_empty() || session.is_some_and(|session| agrees(session, process, secrets, recorded))
         };
         let queue = self.index.queue_mut(sought.place)?;
-        let (exchange, agrees) = queue.alike().next(covers, stands_for, &self.taken, &agree)?;
+        let alike = queue.alike(|exchange| process_of(&self.tape, exchange));
+        let (exchange, agrees) = alike.next(covers, stands_for, &self.taken, &agree)?;
         if !agrees {
             self.warn_of_values(request);
         }
@@ -217,9 +218,9 @@ impl Player {
     /// Whether the placeholders of an exchange agree one to one with the values that a session has seen so far.
     fn agrees(&self, session: usize, queue: &Queue, sought: &Sought, exchange: u32) -> bool {
         let Some(session) = self.sessions.get(session) else { return false };
-        let conn = self.tape.exchange(exchange).map_or(0, |exchange| exchange.conn);
+        let process = process_of(&self.tape, exchange);
         let recorded = queue.secrets.get(&exchange);
-        recorded.is_none_or(|recorded| agrees(session, conn, &sought.key.secrets, recorded))
+        recorded.is_none_or(|recorded| agrees(session, process, &sought.key.secrets, recorded))
     }
 
     fn warn_of_values(&mut self, request: &Request<'_>) {
@@ -361,10 +362,15 @@ impl Player {
 }
 
 /// Whether recorded placeholders agree one to one with the live values in their places, as far as a session has seen them.
-fn agrees(session: &Session, conn: u32, live: &[(String, String)], recorded: &[(String, String)]) -> bool {
+fn agrees(
+    session: &Session,
+    process: Process,
+    live: &[(String, String)],
+    recorded: &[(String, String)],
+) -> bool {
     recorded.iter().all(|(path, placeholder)| {
         let live = live.iter().find(|(other, _)| other == path).map(|(_, value)| value);
-        live.is_none_or(|live| session.agrees(conn, placeholder, live))
+        live.is_none_or(|live| session.agrees(process, placeholder, live))
     })
 }
 

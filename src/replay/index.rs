@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use super::alike::{Alike, Candidate};
 use super::key::{self, IsKnown, Key, Rules};
 use super::player::Request;
+use super::session::Process;
 use super::spelled::Spelled;
 use super::tape::{Exchange, Tape};
 use crate::cassette::share::share;
@@ -430,13 +431,14 @@ impl Queue {
     }
 
     /// The exchanges by what redaction covers in them.
-    pub(super) fn alike(&mut self) -> &mut Alike {
+    pub(super) fn alike(&mut self, process: impl Fn(u32) -> Process) -> &mut Alike {
         let Self { lists, secrets, covers, alike, .. } = self;
         alike.get_or_insert_with(|| {
             let all =
                 lists.iter().flat_map(|list| list.exchanges.iter().map(|exchange| (list.conn, *exchange)));
             Alike::of(all.map(|(conn, exchange)| Candidate {
                 conn,
+                process: process(exchange),
                 exchange,
                 secrets: secrets.get(&exchange).cloned().unwrap_or_default(),
                 covers: covers.get(&exchange).cloned().unwrap_or_default(),

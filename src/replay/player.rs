@@ -18,7 +18,7 @@ pub use super::options::{Options, Ordering, Repeat};
 pub use super::output::{Output, Part};
 use super::refused::Stray;
 use super::report::Report;
-use super::session::{Asked, Batch, Ordinal, Play, Session};
+use super::session::{Asked, Batch, Ordinal, Play, Session, process_of};
 use super::tape::{Step, Tape, index_of};
 use super::tasks::Tasks;
 use crate::jsonrpc::message::{Shape, View, member};
@@ -292,7 +292,7 @@ impl Player {
         let recorded = Recorded { tape: &self.tape, rules: &self.rules, taken: &self.taken, reuse };
         let (tape, session) = (&self.tape, self.sessions.get(request.session));
         let agrees = |exchange: u32, values: &[(&str, String)]| {
-            let process = tape.exchange(exchange).map_or(0, |exchange| exchange.conn);
+            let process = process_of(tape, exchange);
             let agrees = |(placeholder, live): &(&str, String)| {
                 session.is_none_or(|session| session.agrees(process, placeholder, live))
             };
@@ -359,7 +359,7 @@ impl Player {
         queue.last = Some(exchange);
         let Some(recorded) = queue.secrets.get(&exchange).filter(|_| !key.secrets.is_empty()) else { return };
         let Some(session) = self.sessions.get_mut(request.session) else { return };
-        let process = self.tape.exchange(exchange).map_or(0, |exchange| exchange.conn);
+        let process = process_of(&self.tape, exchange);
         for (path, placeholder) in recorded {
             if let Some((_, live)) = key.secrets.iter().find(|(other, _)| other == path) {
                 session.saw(process, placeholder, live);

@@ -4,12 +4,27 @@ use std::collections::{HashMap, HashSet};
 
 use super::fault_play::Course;
 use super::player::To;
+use super::tape::Tape;
 use crate::mcp::Era;
 use crate::redact::is_placeholder;
 
 /// Tells a session which of the recorded ones it stands for: given the era of its first request, how many live
 /// sessions of that era the same owner had before.
 pub type Ordinal = Box<dyn FnMut(Era) -> usize + Send>;
+
+/// A recorded process that numbered its placeholders: its connection, and, where a server was recorded over HTTP more than
+/// once, which of these recordings it is.
+pub type Process = (u32, usize);
+
+/// The process that recorded an exchange.
+#[must_use]
+pub fn process_of(tape: &Tape, exchange: u32) -> Process {
+    let conn = tape.exchange(exchange).map_or(0, |exchange| exchange.conn);
+    let server = tape.head.servers.iter().find(|(name, _)| *name == tape.server);
+    let recordings = server.map_or(&[][..], |(_, server)| &server.recordings);
+    let number = tape.request(exchange).map_or(0, |request| request.exchange);
+    (conn, recordings.partition_point(|first| *first <= number))
+}
 
 /// One live client session.
 pub struct Session {
@@ -44,9 +59,9 @@ pub struct Session {
     /// Plays of this session by the live request id.
     pub running: HashMap<String, u64>,
     /// Live values seen in the place of redacted ones, by recorded process and placeholder.
-    values: HashMap<(u32, String), String>,
+    values: HashMap<(Process, String), String>,
     /// Placeholders, by recorded process and the live value seen in their place.
-    placeholders: HashMap<(u32, String), String>,
+    placeholders: HashMap<(Process, String), String>,
     /// The place of the last exchange in recorded order (`--ordering strict`).
     pub strict_at: u32,
     /// Over HTTP, with one stream for everything.
@@ -104,7 +119,7 @@ impl Session {
     /// Whether a live value may stand in the place of a placeholder, by what was seen so far: one value for one
     /// placeholder, and the other way round. Placeholders of different recorded processes have nothing in common.
     #[must_use]
-    pub fn agrees(&self, process: u32, placeholder: &str, live: &str) -> bool {
+    pub fn agrees(&self, process: Process, placeholder: &str, live: &str) -> bool {
         // What the client got from a recorded answer says itself which one it is.
         if is_placeholder(live) {
             return live == placeholder;
@@ -123,7 +138,7 @@ impl Session {
     }
 
     /// Remembers that a live value stood in the place of a placeholder.
-    pub fn saw(&mut self, process: u32, placeholder: &str, live: &str) {
+    pub fn saw(&mut self, process: Process, placeholder: &str, live: &str) {
         let value = (process, placeholder.to_owned());
         self.values.entry(value).or_insert_with(|| live.to_owned());
         self.placeholders.entry((process, live.to_owned())).or_insert_with(|| placeholder.to_owned());

@@ -169,6 +169,9 @@ fn unite_servers(mine: &mut Server, theirs: Server) -> Vec<String> {
             mine.protocol.push(revision);
         }
     }
+    mine.recordings.extend(theirs.recordings);
+    mine.recordings.sort_unstable();
+    mine.recordings.dedup();
     for (mine, theirs, what) in
         [(&mut mine.url, theirs.url, "URL"), (&mut mine.info, theirs.info, "name and version")]
     {
