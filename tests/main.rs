@@ -71,6 +71,7 @@ mod replay_listen;
 mod replay_look_alikes;
 mod replay_matching;
 mod replay_negotiation;
+mod replay_odd_lines;
 mod replay_redacted;
 mod replay_redacted_again;
 mod replay_rounds;

@@ -37,6 +37,8 @@ pub(super) enum Why {
     Bound { what: &'static str },
     /// It holds what stands in the cassette for a secret.
     Placeholder,
+    /// It is not UTF-8.
+    NoText,
 }
 
 impl Player {

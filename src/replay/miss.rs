@@ -61,6 +61,10 @@ impl Player {
                 format!("no recorded answer for {subject}, which holds a redacted value of the cassette"),
                 "the live server was not asked, since it needs the true value; record again".to_owned(),
             ),
+            Why::NoText => (
+                format!("no recorded answer for {subject}, which is not UTF-8"),
+                "the live server was not asked, which only gets text; record again".to_owned(),
+            ),
         };
         let miss = Miss { method: subject.method, name: subject.name, why, nearest, hint };
         let line = live::error(request.id, code::MISS, &format!("mcpreel: {}", miss.why), Some(&miss.json()));

@@ -14,6 +14,7 @@ mod index;
 pub mod inputs;
 pub mod key;
 mod leaving;
+mod lenient;
 pub mod live;
 mod miss;
 pub mod nearest;

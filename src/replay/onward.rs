@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::choose::{Why, base_key};
 use super::leaving::AMBIGUOUS;
+use super::lenient;
 use super::live::{self, Splice};
 use super::player::{Output, Part, Player, Request, To};
 use super::report::Miss;
@@ -225,6 +226,9 @@ impl Player {
         }
         if minted::has_placeholder(request) {
             return Err(Why::Placeholder);
+        }
+        if lenient::is_replaced(request.text) {
+            return Err(Why::NoText);
         }
         let subject = self.subject(request);
         self.out.push(Output::Detail(format!("{subject} is not recorded: the live server is asked")));

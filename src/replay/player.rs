@@ -12,6 +12,7 @@ use super::faults::Faults;
 pub use super::framing::Framing;
 use super::index::{Index, Recorded, Sought};
 use super::key::{self, Key, Keys, Rules};
+use super::lenient;
 use super::live;
 use super::onward::Onwards;
 pub use super::options::{Options, Ordering, Repeat};
@@ -180,14 +181,19 @@ impl Player {
     /// Takes one line of the client, without its end.
     pub fn receive(&mut self, session: usize, line: &[u8], now: u64) {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let message = std::str::from_utf8(line).ok().and_then(|text| Some((text, View::of(text).ok()?)));
-        let Some((text, view)) = message else {
-            if !line.trim_ascii().is_empty() {
-                self.warn(NO_MESSAGE.to_owned());
-            }
-            return;
-        };
-        self.receive_as(0, session, text, view, None, now);
+        if let Some((text, view)) =
+            std::str::from_utf8(line).ok().and_then(|it| Some((it, View::of(it).ok()?)))
+        {
+            return self.receive_as(0, session, text, view, None, now);
+        }
+        let text = lenient::text_of(line);
+        let messages = lenient::messages(&text);
+        if messages.is_empty() && !line.trim_ascii().is_empty() {
+            self.warn(NO_MESSAGE.to_owned());
+        }
+        for view in messages {
+            self.receive_as(0, session, &text, view, None, now);
+        }
     }
 
     /// What makes keys of messages, wherever there is time for it.
@@ -280,7 +286,7 @@ impl Player {
         if request.method == "ping" {
             return self.answer(request.to(), Part::Made, live::result(request.id, "{}"));
         }
-        if self.belongs_to_live(request) {
+        if self.belongs_to_live(request) && !lenient::is_replaced(request.text) {
             return self.send_on(request);
         }
         if self.is_of_another_revision(request) || self.task_request(request, now) {

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::facts::{Facts, GET, Manners, Wire};
+use super::lenient;
 use super::place::Place;
 use super::placeholders::Placeholders;
 use super::threads::note;
@@ -228,6 +229,8 @@ impl Tape {
         // Messages that are no line of their own, and where they go.
         let mut batched: Vec<(usize, Item)> = Vec::new();
         let mut count = 0;
+        // What clients wrote that is no JSON text, as text.
+        let mut odd = String::new();
         // The items take the place of the records: large cassettes are to be in memory once.
         let items = records.into_iter().enumerate().filter(|(_, record)| record.server == server).filter_map(
             |(index, record)| {
@@ -255,6 +258,16 @@ impl Tape {
                     at: record.at,
                     redacted,
                 };
+                if let Some(line) = lenient::line_of(&self.text, &record) {
+                    let from = self.text.len() + odd.len();
+                    let views = lenient::messages(&line).into_iter().flat_map(|view| match view.shape {
+                        Shape::Batch => lenient::elements_of(&line, view),
+                        _ => vec![view],
+                    });
+                    batched.extend(views.map(|view| (count, item(view.shifted(from)))));
+                    odd.push_str(&line);
+                    return None;
+                }
                 match record.body {
                     Body::Payload(view) if view.shape == Shape::Batch => {
                         let elements = elements(&self.text, view.whole).unwrap_or_default();
@@ -288,6 +301,7 @@ impl Tape {
             "its `placeholders` do not fit its payload",
             "all that looks like a placeholder there stands for any value",
         ));
+        self.text.push_str(&odd);
         if !batched.is_empty() {
             self.items = with_batches(&self.items, &batched);
         }
