@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::index::{Queue, Sought, is_open};
 use super::inputs::{InputPolicy, Inputs};
-use super::key::{self, Key, Rules};
+use super::key::{self, Key, Rules, Values};
 use super::player::{Ordering, Player, Repeat, Request};
 use super::session::{Process, Session, process_of};
 use super::spelled::Spelled;
@@ -203,10 +203,11 @@ impl Player {
         sought: &Sought,
         stands_for: Option<u32>,
     ) -> Option<u32> {
-        let Key { secrets, covers, .. } = &sought.key;
+        let (values, covers) = (sought.key.values(), &sought.key.covers);
         let session = self.sessions.get(request.session);
         let agree = |process: Process, recorded: &[(String, String)]| {
-            secrets.is_empty() || session.is_some_and(|session| agrees(session, process, secrets, recorded))
+            sought.key.secrets.is_empty()
+                || session.is_some_and(|session| agrees(session, process, &values, recorded))
         };
         let queue = self.index.queue_mut(sought.place)?;
         let alike = queue.alike(|exchange| process_of(&self.tape, exchange));
@@ -221,8 +222,9 @@ impl Player {
     fn agrees(&self, session: usize, queue: &Queue, sought: &Sought, exchange: u32) -> bool {
         let Some(session) = self.sessions.get(session) else { return false };
         let process = process_of(&self.tape, exchange);
+        let values = sought.key.values();
         let recorded = queue.secrets.get(&exchange);
-        recorded.is_none_or(|recorded| agrees(session, process, &sought.key.secrets, recorded))
+        recorded.is_none_or(|recorded| agrees(session, process, &values, recorded))
     }
 
     fn warn_of_values(&mut self, request: &Request<'_>) {
@@ -364,14 +366,9 @@ impl Player {
 }
 
 /// Whether recorded placeholders agree one to one with the live values in their places, as far as a session has seen them.
-fn agrees(
-    session: &Session,
-    process: Process,
-    live: &[(String, String)],
-    recorded: &[(String, String)],
-) -> bool {
+fn agrees(session: &Session, process: Process, live: &Values<'_>, recorded: &[(String, String)]) -> bool {
     recorded.iter().all(|(path, placeholder)| {
-        let live = live.iter().find(|(other, _)| other == path).map(|(_, value)| value);
+        let live = live.get(path);
         live.is_none_or(|live| session.agrees(process, placeholder, live))
     })
 }

@@ -248,11 +248,17 @@ impl Method {
             let values = spelled.stands_for(live.as_ref()?, rules, is_known)?;
             let item = tape.item(tape.exchange(*number)?.request)?;
             let recorded = key::of(&tape.text, &item.view, request.era, rules, tape.written(item));
-            let value = |placeholder: &str| values.iter().find(|(known, _)| *known == placeholder);
+            let mut by_placeholder: HashMap<&str, &String> = HashMap::with_capacity(values.len());
+            for (placeholder, value) in &values {
+                by_placeholder.entry(placeholder).or_insert(value);
+            }
             let secrets = recorded
                 .secrets
                 .iter()
-                .filter_map(|(path, placeholder)| Some((path.clone(), value(placeholder)?.1.clone())))
+                .filter_map(|(path, placeholder)| {
+                    let value = by_placeholder.get(placeholder.as_str())?;
+                    Some((path.clone(), (*value).clone()))
+                })
                 .collect();
             let rank = (Reverse(spelled.told()), !agrees(*number, &values), *number);
             Some((rank, Key { secrets, spelled: None, ..recorded }))

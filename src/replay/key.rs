@@ -1,7 +1,8 @@
 //! The match key: requests with equal keys are the same request. `docs/reference/matching.md` lists what takes part.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::cell::LazyCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -305,7 +306,10 @@ impl Key {
         if !self.bytes.contains(&redact::ANY) {
             return None;
         }
-        let is_known = |value: &str| live.found(value) || seen(value);
+        // There may be very many of both.
+        let found: LazyCell<HashSet<&str>, _> =
+            LazyCell::new(|| live.secrets.iter().map(|(_, value)| value.as_str()).collect());
+        let is_known = |value: &str| found.contains(value) || seen(value);
         let fit = |form: &[u8]| {
             let values: Vec<String> =
                 redact::fit(&self.bytes, form)?.iter().map(|value| unescaped(value)).collect();
@@ -320,9 +324,39 @@ impl Key {
         Some(Self { bytes: self.bytes.clone(), secrets, covers, spelled: None, literal: live.literal })
     }
 
+    /// What stands in the places of secrets.
+    pub(super) fn values(&self) -> Values<'_> {
+        Values::of(&self.secrets)
+    }
+
     /// Whether redaction finds this value in the request.
     pub(super) fn found(&self, value: &str) -> bool {
         self.secrets.iter().any(|(_, found)| found == value)
+    }
+}
+
+/// Values by their places. Where there are few they are looked through.
+pub(super) enum Values<'k> {
+    Few(&'k [(String, String)]),
+    Many(HashMap<&'k str, &'k str>),
+}
+
+impl<'k> Values<'k> {
+    fn of(list: &'k [(String, String)]) -> Self {
+        const FEW: usize = 16;
+        if list.len() <= FEW {
+            return Self::Few(list);
+        }
+        // Of places that are there twice the first counts.
+        let all = list.iter().rev().map(|(place, value)| (place.as_str(), value.as_str()));
+        Self::Many(all.collect())
+    }
+
+    pub(super) fn get(&self, place: &str) -> Option<&'k str> {
+        match self {
+            Self::Few(list) => list.iter().find(|(known, _)| known == place).map(|(_, value)| value.as_str()),
+            Self::Many(map) => map.get(place).copied(),
+        }
     }
 }
 

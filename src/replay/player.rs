@@ -366,8 +366,9 @@ impl Player {
         let Some(recorded) = queue.secrets.get(&exchange).filter(|_| !key.secrets.is_empty()) else { return };
         let Some(session) = self.sessions.get_mut(request.session) else { return };
         let process = process_of(&self.tape, exchange);
+        let values = key.values();
         for (path, placeholder) in recorded {
-            if let Some((_, live)) = key.secrets.iter().find(|(other, _)| other == path) {
+            if let Some(live) = values.get(path) {
                 session.saw(process, placeholder, live);
             }
         }

@@ -59,9 +59,9 @@ pub struct Session {
     /// Plays of this session by the live request id.
     pub running: HashMap<String, u64>,
     /// Live values seen in the place of redacted ones, by recorded process and placeholder.
-    values: HashMap<(Process, String), String>,
+    values: HashMap<Process, HashMap<String, String>>,
     /// Placeholders, by recorded process and the live value seen in their place.
-    placeholders: HashMap<(Process, String), String>,
+    placeholders: HashMap<Process, HashMap<String, String>>,
     /// The place of the last exchange in recorded order (`--ordering strict`).
     pub strict_at: u32,
     /// Over HTTP, with one stream for everything.
@@ -124,24 +124,27 @@ impl Session {
         if is_placeholder(live) {
             return live == placeholder;
         }
-        let known = self.values.get(&(process, placeholder.to_owned()));
-        known.map_or_else(
-            || !self.placeholders.contains_key(&(process, live.to_owned())),
-            |known| known == live,
-        )
+        let known = self.values.get(&process).and_then(|values| values.get(placeholder));
+        let is_taken = || self.placeholders.get(&process).is_some_and(|known| known.contains_key(live));
+        known.map_or_else(|| !is_taken(), |known| known == live)
     }
 
     /// Whether a live value stood in the place of any placeholder.
     #[must_use]
     pub fn has_seen(&self, live: &str) -> bool {
-        self.placeholders.keys().any(|(_, seen)| seen == live)
+        self.placeholders.values().any(|seen| seen.contains_key(live))
     }
 
     /// Remembers that a live value stood in the place of a placeholder.
     pub fn saw(&mut self, process: Process, placeholder: &str, live: &str) {
-        let value = (process, placeholder.to_owned());
-        self.values.entry(value).or_insert_with(|| live.to_owned());
-        self.placeholders.entry((process, live.to_owned())).or_insert_with(|| placeholder.to_owned());
+        let values = self.values.entry(process).or_default();
+        if !values.contains_key(placeholder) {
+            values.insert(placeholder.to_owned(), live.to_owned());
+        }
+        let placeholders = self.placeholders.entry(process).or_default();
+        if !placeholders.contains_key(live) {
+            placeholders.insert(live.to_owned(), placeholder.to_owned());
+        }
     }
 }
 

@@ -330,3 +330,35 @@ fn classes_are_told_apart() {
     assert_eq!(uuid, other_uuid);
     assert!(uuid != time && uuid != text && time != text);
 }
+
+#[test]
+fn very_many_values_are_found_in_no_quadratic_time() {
+    let count = 100_000;
+    let secrets = (0..count).map(|n| (format!("*{n}"), format!("v {n}"))).collect();
+    let live = Key { secrets, ..Key::default() };
+    let values = live.values();
+    assert!((0..count).all(|n| values.get(&format!("*{n}")) == Some(&format!("v {n}"))));
+    assert_eq!(values.get("*x"), None);
+    // Blanks are plausible where redaction finds the value.
+    let form =
+        |value: &dyn Fn(usize) -> String| (0..count).map(|n| format!("{}\n", value(n))).collect::<String>();
+    let bytes = form(&|_| "*".to_owned());
+    let bytes = bytes.bytes().map(|byte| if byte == b'*' { redact::ANY } else { byte });
+    let recorded = Key { bytes: bytes.collect(), ..Key::default() };
+    let live = Key { bytes: form(&|n| format!("v {n}")).into_bytes(), ..live };
+    assert!(recorded.stands_for(&live, &|_| false).is_some());
+}
+
+#[test]
+fn a_session_that_saw_very_many_values_agrees_in_no_quadratic_time() {
+    let mut session = crate::replay::session::Session::new(Box::new(|_| 0));
+    let (process, count) = ((0, 0), 50_000);
+    for n in 0..count {
+        let (placeholder, live) = (format!("REDACTED-{n}"), format!("v {n}"));
+        assert!(session.agrees(process, &placeholder, &live));
+        session.saw(process, &placeholder, &live);
+    }
+    assert!((0..count).all(|n| session.has_seen(&format!("v {n}"))));
+    assert!(session.agrees(process, "REDACTED-7", "v 7") && !session.agrees(process, "REDACTED-7", "v 8"));
+    assert!(!session.agrees(process, "REDACTED-x", "v 8") && session.agrees((0, 1), "REDACTED-7", "v 8"));
+}
