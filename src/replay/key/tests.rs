@@ -340,8 +340,7 @@ fn very_many_values_are_found_in_no_quadratic_time() {
     assert!((0..count).all(|n| values.get(&format!("*{n}")) == Some(&format!("v {n}"))));
     assert_eq!(values.get("*x"), None);
     // Blanks are plausible where redaction finds the value.
-    let form =
-        |value: &dyn Fn(usize) -> String| (0..count).map(|n| format!("{}\n", value(n))).collect::<String>();
+    let form = |value: &dyn Fn(usize) -> String| (0..count).map(value).collect::<Vec<_>>().join("\n");
     let bytes = form(&|_| "*".to_owned());
     let bytes = bytes.bytes().map(|byte| if byte == b'*' { redact::ANY } else { byte });
     let recorded = Key { bytes: bytes.collect(), ..Key::default() };
