@@ -153,19 +153,17 @@ impl Prefilter {
             let front = front.get(..at - blanks).unwrap_or_default();
             // In text a name may be in quotes, escaped ones perhaps.
             let quoted = front.strip_suffix(b"\"").or_else(|| front.strip_suffix(b"'"));
-            let slashes =
-                quoted.map_or(0, |front| front.iter().rev().take_while(|byte| **byte == b'\\').count());
-            let front = quoted.map_or(front, |front| front.get(..front.len() - slashes).unwrap_or_default());
+            let front = quoted.map_or(front, without_slashes);
             let field = |byte: &&u8| is_field_byte(**byte);
             let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
             return front.get(front.len() - name..).is_some_and(|name| self.name(name));
         }
-        // In text names may stand without quotes, or in single ones.
+        // In text names may stand without quotes, or in single ones, escaped ones perhaps.
         let escaped = matches!(front, [.., b'\\', b'n' | b'r' | b't']);
         if let Some(byte) = front.last().filter(|_| !escaped)
             && (is_name_byte(*byte) || *byte == b'\'')
         {
-            let front = front.strip_suffix(b"'").unwrap_or(front);
+            let front = front.strip_suffix(b"'").map_or(front, without_slashes);
             let field = |byte: &&u8| is_name_byte(**byte);
             let name = front.iter().rev().take(LONGEST_FIELD_NAME).take_while(field).count();
             return front.get(front.len() - name..).is_some_and(|name| self.name(name));
@@ -227,6 +225,12 @@ impl Prefilter {
                 })
             })
     }
+}
+
+/// Without the backslashes at the end.
+fn without_slashes(front: &[u8]) -> &[u8] {
+    let slashes = front.iter().rev().take_while(|byte| **byte == b'\\').count();
+    front.get(..front.len() - slashes).unwrap_or_default()
 }
 
 /// Whether a number stands behind the colon at `at`.
@@ -312,6 +316,7 @@ mod tests {
             ("oken\":1,\"my-token\":1", true),
             ("my token\": 1", true),
             ("'token'=1 ", true),
+            (r"token\':1", true),
             (r#"{"a":"\"token\" = 1"}"#, true),
             ("", false),
         ] {
