@@ -1,11 +1,8 @@
 //! Base64 in text: stretches that decode to text, at any alignment.
 
-use std::sync::LazyLock;
-
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use memchr::memmem;
 
 use crate::jsonrpc::scan::Span;
 
@@ -37,29 +34,26 @@ fn in_alphabet(byte: u8) -> bool {
 
 /// Whether a stretch of Base64 that looks like encoded text may stand in these bytes, decoded or as raw JSON.
 pub(super) fn may_hold_text(bytes: &[u8]) -> bool {
-    // A slash of the alphabet may be escaped, which some encoders of JSON do.
-    static SLASH: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\\/"));
-    if memchr::memchr(b'\\', bytes).is_some() && SLASH.find(bytes).is_some() {
-        let mut plain = Vec::with_capacity(bytes.len());
-        for (at, byte) in bytes.iter().enumerate() {
-            if *byte != b'\\' || bytes.get(at + 1) != Some(&b'/') {
-                plain.push(*byte);
-            }
-        }
-        return holds_text(&plain);
-    }
-    holds_text(bytes)
-}
-
-fn holds_text(bytes: &[u8]) -> bool {
     let mut at = 0;
-    while let Some(span) = next(bytes, at) {
+    while let Some(span) = next(bytes, at, Slashes::Escaped) {
         let stretch = bytes.get(span.start..span.end).unwrap_or_default();
         // An escape in front lends it up to five letters.
         let before = span.start.checked_sub(1).and_then(|before| bytes.get(before));
         let most = if matches!(before, Some(b'\\' | b'%')) { 4 + 5 } else { 4 };
-        if (0..most).any(|skip| stretch.get(skip..).is_some_and(begins_as_text)) {
-            return true;
+        let begins = |stretch: &[u8], most: usize| {
+            (0..most).any(|skip| stretch.get(skip..).is_some_and(begins_as_text))
+        };
+        if memchr::memchr(b'\\', stretch).is_none() {
+            if begins(stretch, most) {
+                return true;
+            }
+        } else {
+            // Decoded already, the backslashes are what they are.
+            let whole: Vec<u8> = stretch.iter().copied().filter(|byte| *byte != b'\\').collect();
+            let mut parts = stretch.split(|byte| *byte == b'\\').filter(|part| part.len() >= SHORTEST);
+            if begins(&whole, most) || parts.any(|part| begins(part, most)) {
+                return true;
+            }
         }
         at = span.end;
     }
@@ -71,7 +65,7 @@ pub(super) fn texts(text: &str) -> Vec<(Span, String)> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some(span) = next(bytes, at) {
+    while let Some(span) = next(bytes, at, Slashes::Plain) {
         at = span.end;
         let stretch = span.of(text);
         let decoded = (0..4).find_map(|skip| {
@@ -122,23 +116,42 @@ pub(super) fn percent_texts(text: &str) -> Vec<(Span, String)> {
     found
 }
 
+/// How the slashes of the alphabet are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slashes {
+    Plain,
+    /// There may be a backslash in front, which some encoders of JSON put there.
+    Escaped,
+}
+
 /// The next stretch that is long enough.
-fn next(bytes: &[u8], from: usize) -> Option<Span> {
-    // Whatever is long enough covers a whole window, and of words few do.
-    const WINDOW: usize = 8;
-    const STRIDE: usize = SHORTEST - WINDOW + 1;
+fn next(bytes: &[u8], from: usize, slashes: Slashes) -> Option<Span> {
+    let escapes = |at: usize| {
+        slashes == Slashes::Escaped && bytes.get(at..).is_some_and(|rest| rest.starts_with(b"\\/"))
+    };
     let mut floor = from;
     let mut at = from;
-    while let Some(window) = bytes.get(at..at + WINDOW) {
-        if !window.iter().fold(true, |all, byte| all & is_near(*byte)) {
-            at += STRIDE;
-            continue;
+    while let Some(window) = next_window(bytes, at) {
+        let (mut start, mut end, mut escaped) = (window, window, 0);
+        loop {
+            let front = bytes.get(floor..start).unwrap_or_default();
+            start -= front.iter().rev().position(|byte| !in_alphabet(*byte)).unwrap_or(front.len());
+            if start == floor || !escapes(start - 1) {
+                break;
+            }
+            start -= 1;
+            escaped += 1;
         }
-        let front = bytes.get(floor..at)?;
-        let start = front.iter().rposition(|byte| !in_alphabet(*byte)).map_or(floor, |at| floor + at + 1);
-        let rest = bytes.get(at..)?;
-        let end = at + rest.iter().position(|byte| !in_alphabet(*byte)).unwrap_or(rest.len());
-        if end - start >= SHORTEST {
+        loop {
+            let rest = bytes.get(end..).unwrap_or_default();
+            end += rest.iter().position(|byte| !in_alphabet(*byte)).unwrap_or(rest.len());
+            if !escapes(end) {
+                break;
+            }
+            end += 1;
+            escaped += 1;
+        }
+        if end - start - escaped >= SHORTEST {
             return Some(Span::new(start, end));
         }
         floor = end;
@@ -147,10 +160,45 @@ fn next(bytes: &[u8], from: usize) -> Option<Span> {
     None
 }
 
-/// Whether a byte is of the alphabet, or a dot: that takes few instructions, for many bytes at once.
+// Whatever is long enough covers a whole window, and of words few do.
+const WINDOW: usize = 8;
+const STRIDE: usize = SHORTEST - WINDOW + 1;
+
+/// Where the next window is that a stretch may cover.
+fn next_window(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        // Two are looked at together: in most texts neither is one.
+        while let Some(both) = bytes.get(at..at + STRIDE + WINDOW)
+            && let (Some(first), Some(second)) = (both.first_chunk(), both.last_chunk())
+            && !(is_dense(*first) | is_dense(*second))
+        {
+            at += 2 * STRIDE;
+        }
+        let window = bytes.get(at..at + WINDOW)?;
+        if window.first_chunk().is_some_and(|window| is_dense(*window)) && are_near(window) {
+            return Some(at);
+        }
+        at += STRIDE;
+    }
+}
+
+/// Whether there is no blank among these, no quote, and nothing else in front of the alphabet or behind it.
+fn is_dense(window: [u8; WINDOW]) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGH: u64 = ONES << 7;
+    let word = u64::from_le_bytes(window);
+    // What is carried from byte to byte comes from one that is too large anyway.
+    word.wrapping_add(ONES * u64::from(0x80 - b'+')) & !word & HIGH == HIGH
+}
+
+/// Whether all bytes are of the alphabet, backslashes, or of few others: that takes few instructions, for many bytes at
+/// once.
+#[inline(never)]
 #[allow(clippy::needless_bitwise_bool)] // Without branches the compiler looks at many bytes at once.
-fn is_near(byte: u8) -> bool {
-    ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'-') < 13) | (byte == b'+') | (byte == b'_')
+fn are_near(window: &[u8]) -> bool {
+    // Letters and the signs among them, digits and signs like dots, and the plus.
+    let is_near = |byte: u8| (byte & 0xc0 == 0x40) | (byte.wrapping_sub(b'-') < 13) | (byte == b'+');
+    window.iter().fold(true, |all, byte| all & is_near(*byte))
 }
 
 fn begins_as_text(stretch: &[u8]) -> bool {
@@ -232,6 +280,7 @@ mod tests {
             r"\ncGFzc3dvcmQ9aHVudGVyMj8/",
             r"%0AcGFzc3dvcmQ9aHVudGVyMj8/",
             r"cHcgYWI\/IHBhc3N3b3JkPXgy",
+            r"credential\/cGFzc3dvcmQ9aHVudGVyMj8/",
         ] {
             assert!(may_hold_text(raw.as_bytes()), "{raw}");
         }
