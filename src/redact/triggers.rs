@@ -96,6 +96,8 @@ impl Hints {
     }
 }
 
+/// An IPv6 address without two colons side by side has no fewer; then one of IPv4 ends it.
+pub(super) const COLONS: u32 = 6;
 /// No IPv6 address is longer.
 const LONGEST_ADDRESS: usize = 64;
 
@@ -265,7 +267,7 @@ fn colon(bytes: &[u8], at: usize, bits: &mut u16) {
     let rest = bytes.get(at..).unwrap_or_default();
     let len = rest.iter().take(LONGEST_ADDRESS).take_while(|byte| in_address(Some(byte))).count();
     let part = rest.get(..len).unwrap_or_default();
-    let colons = memchr::memchr_iter(b':', part).count();
+    let colons: u32 = part.iter().map(|byte| u32::from(*byte == b':')).sum();
     let start = at.saturating_sub(LONGEST_ADDRESS);
     let before = bytes.get(start..at).unwrap_or_default();
     let front = before.iter().rev().take_while(|byte| in_address(Some(byte))).count();
@@ -279,7 +281,7 @@ fn colon(bytes: &[u8], at: usize, bits: &mut u16) {
     }
     let told = before.iter().rev().take(front.min(4)).chain(part).any(u8::is_ascii_digit);
     // In a JSON text a number may stand right behind a member's colon.
-    if told && (colons >= 7 || (colons >= 2 && memchr::memmem::find(part, b"::").is_some())) {
+    if told && (colons >= COLONS || (colons >= 2 && memchr::memmem::find(part, b"::").is_some())) {
         *bits |= IPV6;
     }
 }
