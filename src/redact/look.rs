@@ -60,14 +60,14 @@ impl<'a> Look<'a> {
 
     /// Whether anything can be found in a message.
     pub(super) fn message(&self, text: &str) -> bool {
-        self.is_thorough() || self.rules.prefilter().message(text) || self.may_hold(text)
+        self.is_thorough() || self.may_hold(text) || self.rules.prefilter().pointers(text)
     }
 
     /// Whether anything can be found in a string, given raw or decoded.
     pub(super) fn string(&self, text: &str, scope: Scope) -> bool {
         match scope {
             _ if self.is_thorough() => true,
-            Scope::All => self.rules.prefilter().keys(text) || self.may_hold(text),
+            Scope::All => self.may_hold(text),
             Scope::Routing => {
                 self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
                     || self.rules.may_match(text, true)
@@ -77,9 +77,13 @@ impl<'a> Look<'a> {
     }
 
     fn may_hold(&self, text: &str) -> bool {
-        // Where the filter of names was asked, it said no for escapes too.
-        self.rules.may_match(text, !self.rules.prefilter().sees_escapes())
-            || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
+        let filter = self.rules.prefilter();
+        let told = match filter.keys_and_tokens(text) {
+            Some(told) => told || self.rules.may_match_besides(text),
+            // Where the filter of names is asked, it says no for escapes too.
+            None => filter.keys(text) || self.rules.may_match(text, !filter.sees_escapes()),
+        };
+        told || self.echoes.is_some_and(|echoes| echoes.may_be_in(text.as_bytes()))
             || (!self.rules.is_empty() && encoded::may_hold_text(text.as_bytes()))
     }
 

@@ -40,6 +40,7 @@ mod reference;
 mod roles;
 mod rules;
 mod schema;
+mod sieve;
 mod spelled;
 mod stems;
 mod tables;

@@ -7,7 +7,9 @@ use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::layouts;
+use super::sieve::{Catch, Sieve, behind};
 use super::stems::Stems;
+use super::triggers::has_token;
 
 /// What is longer and followed by `=` is no field of a form but the end of some Base64.
 pub(super) const LONGEST_FIELD_NAME: usize = 128;
@@ -60,6 +62,8 @@ impl Words {
 #[derive(Clone, Debug)]
 pub(super) struct Prefilter {
     keys: Needs<Stems>,
+    /// For the stems of `keys` and for tokens, where both are looked for.
+    sieve: Option<Sieve>,
     pointers: Needs<Words>,
     escape: memmem::Finder<'static>,
     dashes: memmem::Finder<'static>,
@@ -67,15 +71,21 @@ pub(super) struct Prefilter {
 }
 
 impl Prefilter {
-    /// From the normalised globs, and the segments of the pointers.
+    /// From the normalised globs, and the segments of the pointers; `tokens`: whether they are looked for too.
     pub(super) fn new<'a>(
         globs: impl Iterator<Item = &'a str>,
         pointers: impl Iterator<Item = &'a [Option<String>]>,
+        tokens: bool,
     ) -> Self {
         let globs: Vec<_> = globs.map(glob_stem).collect();
         let pointers: Vec<_> = pointers.map(pointer_stem).collect();
+        let keys = Needs::of(&globs, Stems::of);
         Self {
-            keys: Needs::of(&globs, Stems::of),
+            sieve: match &keys {
+                Needs::Some(stems) if tokens => Sieve::of(stems),
+                _ => None,
+            },
+            keys,
             pointers: Needs::of(&pointers, Words::of),
             escape: memmem::Finder::new(b"\\u00"),
             dashes: memmem::Finder::new(b"--"),
@@ -83,14 +93,26 @@ impl Prefilter {
         }
     }
 
-    /// Whether a rule may cover something in this message.
-    pub(super) fn message(&self, text: &str) -> bool {
-        self.keys(text)
-            || match &self.pointers {
-                Needs::Never => false,
-                Needs::Always => true,
-                Needs::Some(words) => words.are_in(text.as_bytes()) || self.hides_names(text.as_bytes()),
-            }
+    /// Whether a pointer may lead to something in this message.
+    pub(super) fn pointers(&self, text: &str) -> bool {
+        match &self.pointers {
+            Needs::Never => false,
+            Needs::Always => true,
+            Needs::Some(words) => words.are_in(text.as_bytes()) || self.hides_names(text.as_bytes()),
+        }
+    }
+
+    /// The same as [`Prefilter::keys`], and whether a token may stand in the text, by one search; `None` where there is none
+    /// for both.
+    pub(super) fn keys_and_tokens(&self, text: &str) -> Option<bool> {
+        let (Some(sieve), Needs::Some(stems)) = (&self.sieve, &self.keys) else { return None };
+        let bytes = text.as_bytes();
+        let caught = match sieve.first(bytes, stems) {
+            Some(Catch::Token) => true,
+            Some(Catch::Stem(at)) => self.names(bytes) || has_token(behind(bytes, at)),
+            None => false,
+        };
+        Some(caught || self.hides_names(bytes))
     }
 
     /// Whether a name that a glob matches may stand in this text, as a member or a form's field.
@@ -281,7 +303,7 @@ mod tests {
     use super::*;
 
     fn filter(globs: &[&str]) -> Prefilter {
-        Prefilter::new(globs.iter().copied(), std::iter::empty())
+        Prefilter::new(globs.iter().copied(), std::iter::empty(), false)
     }
 
     #[test]

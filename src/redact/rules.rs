@@ -313,10 +313,11 @@ impl Rules {
             What::Pointer(segments) => Some(segments.as_slice()),
             What::Key(_) => None,
         });
-        let prefilter = Prefilter::new(globs, pointers);
+        let hinted = texts.iter().any(TextRule::has_hints);
+        let prefilter = Prefilter::new(globs, pointers, hinted);
         Self {
             prefilter,
-            hinted: texts.iter().any(TextRule::has_hints),
+            hinted,
             unhinted: texts.iter().any(|rule| !rule.has_hints()),
             list,
             texts,
@@ -439,6 +440,11 @@ impl Rules {
             || (self.hinted
                 && (!Triggers::of(text.as_bytes()).is_none()
                     || (escapes && self.prefilter.hides_names(text.as_bytes()))))
+    }
+
+    /// The same where tokens and what hides behind escapes were looked for.
+    pub(super) fn may_match_besides(&self, text: &str) -> bool {
+        self.unhinted || !Triggers::of_numbers(text.as_bytes()).is_none()
     }
 
     /// Whether a look at the bytes can rule out any rule over text.

@@ -47,13 +47,23 @@ impl Stems {
         let Some(prints) = self.prints.get_or_init(build) else { return true };
         let mut from = 0;
         while let Some(found) = prints.find_at(bytes, from) {
-            if self.list.iter().any(|stem| stem.stands_at(bytes, found.start())) {
+            if self.stand_at(bytes, found.start()) {
                 return true;
             }
             // Prints may overlap.
             from = found.start() + 1;
         }
         false
+    }
+
+    /// Whether one of them stands where its print was found.
+    pub(super) fn stand_at(&self, bytes: &[u8], at: usize) -> bool {
+        self.list.iter().any(|stem| stem.stands_at(bytes, at))
+    }
+
+    /// The letters that they are known by.
+    pub(super) fn prints(&self) -> impl Iterator<Item = &str> {
+        self.source.split('|')
     }
 
     /// Whether a name has a stem in it.

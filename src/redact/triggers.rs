@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::glance::Glance;
+use super::sieve::tokens;
 use super::validate::card;
 
 const EMAIL: u16 = 1;
@@ -16,11 +17,8 @@ const IPV6: u16 = 1 << 3;
 const SSN: u16 = 1 << 4;
 const IBAN: u16 = 1 << 5;
 const CARD: u16 = 1 << 6;
-/// Something of [`LITERALS`].
+/// One of [`tokens`].
 const LITERAL: u16 = 1 << 7;
-
-/// What tokens begin with.
-const LITERALS: &str = "PRIVATE KEY|eyJ|[Bb]earer|BEARER|[Bb]asic|BASIC|A[KS]IA|ABIA|ACCA|gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent|oas|ffct)-|xox|xapp-|hooks\\.slack|[rs]k_live|[rs]k_test|whsec_|AIza|GOCSPX-|ya29\\.|sk-|npm_|pypi-|hf_";
 
 /// No token is shorter than `Basic abcdefgh`.
 const SHORTEST_TOKEN: usize = 14;
@@ -112,17 +110,30 @@ impl Triggers {
 
     /// Looks at a text.
     pub(super) fn of(bytes: &[u8]) -> Self {
-        static COMPILED: LazyLock<Option<Regex>> =
-            LazyLock::new(|| RegexBuilder::new(LITERALS).unicode(false).build().ok());
-        thread_local! {
-            // Shared among threads, all but the first to use it would wait for each other.
-            static OWN: Option<Regex> = COMPILED.clone();
-        }
-        let literal = bytes.len() >= SHORTEST_TOKEN
-            && OWN.with(|regex| regex.as_ref().is_none_or(|regex| regex.is_match(bytes)));
-        let Glance(bits) = Glance::of(bytes);
-        Self(bits | if literal { LITERAL } else { 0 })
+        let literal = if has_token(bytes) { LITERAL } else { 0 };
+        let Self(bits) = Self::of_numbers(bytes);
+        Self(bits | literal)
     }
+
+    /// Looks at a text for what goes by digits and signs only.
+    pub(super) fn of_numbers(bytes: &[u8]) -> Self {
+        let Glance(bits) = Glance::of(bytes);
+        Self(bits)
+    }
+}
+
+/// Whether a token may stand in a text.
+pub(super) fn has_token(bytes: &[u8]) -> bool {
+    static COMPILED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let tokens: Vec<String> = tokens().map(regex::escape).collect();
+        RegexBuilder::new(&tokens.join("|")).unicode(false).build().ok()
+    });
+    thread_local! {
+        // Shared among threads, all but the first to use it would wait for each other.
+        static OWN: Option<Regex> = COMPILED.clone();
+    }
+    bytes.len() >= SHORTEST_TOKEN
+        && OWN.with(|regex| regex.as_ref().is_none_or(|regex| regex.is_match(bytes)))
 }
 
 /// Looks for addresses of IPv6 whose colons stand from `from` up to `until`, but not at colons in front of `done`, which

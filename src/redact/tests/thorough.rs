@@ -99,13 +99,14 @@ const PIECES: [&str; 89] = [
 ];
 
 /// Whole secrets: they are met far more often than by chance.
-const SECRETS: [&str; 24] = [
+const SECRETS: [&str; 29] = [
     "za@mail.example",
     "+14155550123",
     "123-45-6789",
     "8.8.4.4",
     "2001:db8::ff00:42:8329",
     "2001:db8:1:2:3:4:5:6",
+    "2001:db8:1:2:3:4:8.8.4.4",
     "fe80::1",
     "abcd:beef::",
     "4012 8888 8888 1881",
@@ -124,6 +125,10 @@ const SECRETS: [&str; 24] = [
     "machine h\n  login u\n  password hunter\n",
     "'password'          => 'hunter'",
     "token: |\n      hunter\n",
+    "glpat-aB3dE5fG7hJ9kL1mN2pQ",
+    "npm_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4",
+    "sk_live_aB3dE5fG7hJ9kL1mN2pQ",
+    "BASIC enE6aHVudGVyMi1sb25n",
 ];
 
 fn text(dice: &mut Dice) -> String {
