@@ -95,17 +95,14 @@ fn easily_got_wrong_and_right_here() {
         let sandbox = Sandbox::new();
         let server = sandbox.script("server", &session.server);
         sandbox.file("secrets", session.secrets.join("\n"));
-        let named = ["--secret-file", "secrets"];
+        let named: &[&str] = if session.secrets.is_empty() { &[] } else { &["--secret-file", "secrets"] };
         let record = |cassette: &str, options: &[&str]| {
             let words = [&["record", "-q", "--cassette", cassette], options, &["--", &server]].concat();
             sandbox.mcpreel(words).input(&session.client).run().expect(1);
         };
         record("raw.json", &["--no-default-redactions"]);
-        record("recorded.json", &named);
-        sandbox
-            .mcpreel([&["redact", "raw.json", "-o", "scrubbed.json"], &named[..]].concat())
-            .run()
-            .expect(0);
+        record("recorded.json", named);
+        sandbox.mcpreel([&["redact", "raw.json", "-o", "scrubbed.json"], named].concat()).run().expect(0);
         let raw: Value = serde_json::from_str(&sandbox.read("raw.json")).unwrap();
         for cassette in ["recorded.json", "scrubbed.json"] {
             let what = format!("{}, {cassette}", session.name);
@@ -131,7 +128,7 @@ fn easily_got_wrong_and_right_here() {
             for (raw, redacted) in messages(&raw).iter().zip(messages(&document)) {
                 is_alike(&what, raw, &redacted);
             }
-            sandbox.mcpreel([&["redact", "--check", cassette], &named[..]].concat()).run().expect(0);
+            sandbox.mcpreel([&["redact", "--check", cassette], named].concat()).run().expect(0);
             let again = sandbox.mcpreel(["redact", cassette, "-o", "again.json"]).run().expect(0);
             assert!(again.stderr().contains(": 0 values replaced\n"), "{what}: {}", again.stderr());
             assert_eq!(sandbox.read("again.json"), text, "{what}");
@@ -148,8 +145,7 @@ fn easily_got_wrong_and_right_here() {
             }
         }
         let misses = session.client.replace("\"name\":", "\"else\":1,\"name\":");
-        let serve =
-            sandbox.mcpreel([&["serve", "recorded.json", "--report", "r.jsonl"], &named[..]].concat());
+        let serve = sandbox.mcpreel([&["serve", "recorded.json", "--report", "r.jsonl"], named].concat());
         let played = serve.input(misses).run();
         for gone in &session.lacks {
             let told = [played.stdout(), played.stderr(), sandbox.read("r.jsonl")].concat();
