@@ -155,6 +155,8 @@ fn an_end_that_fails_is_told() {
     ] {
         assert_eq!(full(arguments, &hello, "> /dev/full"), (Some(1), said.to_owned()), "{arguments}");
     }
+    let recorder = format!("record -q --cassette new.json -- {MCPREEL} demo server");
+    assert_eq!(full(&recorder, &hello, "> /dev/full"), (Some(125), answers.to_owned()));
     let unread = "mcpreel: standard input cannot be read: is a directory\n";
     assert_eq!(full("serve -q c.json", "", "< ."), (Some(1), unread.to_owned()));
     full("serve -q c.json --report r.jsonl", &hello, "> /dev/full");

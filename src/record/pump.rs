@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 
 use super::From;
 use super::queue::{MESSAGES, Parcel, Pushed, Queue};
@@ -35,6 +35,8 @@ pub struct Way<W> {
     passed: AtomicU64,
     /// A line was too long to be kept.
     lost: AtomicBool,
+    /// Why something could not be written.
+    unwritten: OnceLock<io::ErrorKind>,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl<W: Write> Way<W> {
             taken: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             lost: AtomicBool::new(false),
+            unwritten: OnceLock::new(),
         }
     }
 
@@ -122,6 +125,11 @@ impl<W: Write> Way<W> {
         self.passed.load(Ordering::Relaxed)
     }
 
+    /// Why something could not be written, where that was not because the other side was gone.
+    pub fn unwritten(&self) -> Option<io::ErrorKind> {
+        self.unwritten.get().copied()
+    }
+
     fn pass(&self, chunk: &[u8], queue: &Queue) -> Flow {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         let Target { to, lines } = &mut *target;
@@ -162,8 +170,14 @@ impl<W: Write> Way<W> {
                 queue.wake();
                 wake = false;
             }
-            if flow == Flow::Open && writer.write_all(bytes).is_err() {
+            if flow == Flow::Open
+                && let Err(error) = writer.write_all(bytes)
+            {
                 flow = Flow::Broke;
+                // Nobody reading any more is no failure of a write.
+                if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+                    let _ = self.unwritten.set(error.kind());
+                }
             }
             if wake {
                 queue.wake();

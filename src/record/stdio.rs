@@ -18,6 +18,7 @@ use super::queue::Queue;
 use super::recorder::{self, Kept, News, Note};
 use super::{Ending, From, Outcome, Reason, Sink};
 use crate::error::{Error, Result};
+use crate::exit;
 use crate::stdio::child::{self, Child, Exit};
 use crate::stdio::ends::{self, Ends, Gone, Output};
 use crate::stdio::signals::{self, Caught};
@@ -459,6 +460,13 @@ impl Session {
                 failed: Some(recorder::GIVEN_UP.to_owned()),
             }
         });
-        Outcome::new(&ending, signal, kept.failed, kept.captured)
+        let mut outcome = Outcome::new(&ending, signal, kept.failed, kept.captured);
+        if let Some(kind) = self.to_client.unwritten() {
+            (self.note)(&format!("answers could not be written to standard output: {kind}"));
+            if outcome.exit == exit::OK {
+                outcome.exit = exit::WRAPPER_FAILED;
+            }
+        }
+        outcome
     }
 }
