@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mcpreel::redact::{Redactor, Rules, Side};
 
 use crate::support::Sandbox;
-use crate::support::replay::{call, said};
+use crate::support::replay::{c, call, s, said};
 
 /// Records calls of the tool `t` with these arguments; the n-th answer says `n<n>`.
 fn recorded(sandbox: &Sandbox, calls: &[String]) -> String {
@@ -357,5 +357,54 @@ fn a_placeholder_in_text_stands_for_a_word_or_for_what_is_known() {
             let got = play(&sandbox, &owned(&[live]), options).0;
             assert_eq!(got, [answer.then_some(0)], "{live} {options:?}");
         }
+    }
+}
+
+#[test]
+fn what_leaves_nothing_or_touches_other_text_matches_the_same_request() {
+    let pack = |strategy: &str| {
+        format!(
+            "version = 1\nid = \"team\"\n[[rules]]\nid = \"r\"\nlabel = \"L\"\nregex = '[0-9]{{2}}'\n{strategy}\n"
+        )
+    };
+    let (empty, mask) = (pack("strategy = \"replace\"\nreplacement = \"\""), pack("strategy = \"mask\""));
+    for (option, pack, recorded, written, same, other) in [
+        (&["--redact", "pin="][..], "", "pin=1234 x", "pin= x", "pin=99 x", "pin=1234 y"),
+        (
+            &["--redact", "pin="],
+            "",
+            "pin=1234 token=abc x",
+            "pin= token=REDACTED-1 x",
+            "pin=9 token=d x",
+            "pin=9 token=d y",
+        ),
+        (&["--pii-pack", "p.toml"], &empty, "no 12 from a", "no  from a", "no 34 from a", "no 34 from b"),
+        (
+            &["--pii-pack", "p.toml"],
+            &mask,
+            "no 12345 from",
+            "no ••••5 from",
+            "no 67895 from",
+            "no 12345 frxm",
+        ),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.file("p.toml", pack);
+        let ask = |text: &str| call("1", "t", &format!(r#"{{"q":"{text}"}}"#));
+        sandbox.tape_with("", &[c(ask(recorded)), s(said("1", "x"))]);
+        sandbox.mcpreel([&["redact", "--in-place", "c.json"], option].concat()).run().expect(0);
+        assert!(
+            sandbox.read("c.json").contains(&format!("\"q\": \"{written}\"")),
+            "{}",
+            sandbox.read("c.json")
+        );
+        for live in [recorded, same] {
+            let mut client = sandbox.serve(&[]);
+            client.expect(&ask(live), &said("1", "x"));
+            client.close(0);
+        }
+        let mut client = sandbox.serve(&[]);
+        client.fails(&ask(other), -31001);
+        client.close(3);
     }
 }

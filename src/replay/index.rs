@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use super::alike::{Alike, Candidate};
 use super::key::{self, IsKnown, Key, Rules};
 use super::player::Request;
+use super::replaced::Replaced;
 use super::session::Process;
 use super::spelled::Spelled;
 use super::tape::{Exchange, Tape};
@@ -35,6 +36,8 @@ struct Method {
     /// What was redacted, as it is written, and one exchange each; those with the most other text first. Absent until
     /// a request has no exchange otherwise.
     spelled: Option<Vec<(Spelled, u32)>>,
+    /// The same requests as redaction wrote them. Absent until that finds nothing.
+    replaced: Option<Replaced>,
 }
 
 /// What is known of an exchange before its key is asked for.
@@ -161,7 +164,12 @@ impl Index {
         if !method.find_open(standing, &mut found, recorded) {
             let written =
                 method.written_like(request, recorded, agrees, &|value| key.found(value) || seen(value));
-            method.find_open(written, &mut found, recorded);
+            if !method.find_open(written, &mut found, recorded) {
+                let all = &method.all;
+                let replaced = method.replaced.get_or_insert_with(|| Replaced::of(all, recorded));
+                let replaced = replaced.find(request, &key, recorded).into_iter().collect();
+                method.find_open(replaced, &mut found, recorded);
+            }
         }
         match found {
             Some((key, queue)) => Sought { key, place: place(queue) },

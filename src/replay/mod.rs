@@ -26,6 +26,7 @@ mod place;
 mod placeholders;
 pub mod player;
 pub mod refused;
+mod replaced;
 pub mod report;
 pub mod session;
 mod spelled;
