@@ -224,7 +224,7 @@ impl Player {
         if let Some(what) = onwards.minted.of_cassette(request, &self.tape, &self.tasks) {
             return Err(Why::Bound { what });
         }
-        if minted::has_placeholder(request) {
+        if minted::has_placeholder(request, &self.tape) {
             return Err(Why::Placeholder);
         }
         if lenient::is_replaced(request.text) {
