@@ -436,3 +436,22 @@ fn ids_that_repeat_are_paired_by_connection_direction_and_order() {
     let ended = client.close(0);
     assert!(ended.stderr.contains("sampling/createMessage was not sent"), "{}", ended.stderr);
 }
+
+#[test]
+fn where_nothing_is_used_up_one_answer_stands_for_all_of_its_request() {
+    let sandbox = Sandbox::new();
+    let records =
+        [answered("1", "t", "{}", "x"), answered("2", "t", "{}", "y"), answered("3", "u", "{}", "z")]
+            .concat();
+    let options = ["--ordering", "any", "--require-all-used"];
+    let mut client = sandbox.play(&records, &options);
+    for _ in 0..3 {
+        client.expect(&call("7", "t", "{}"), &said("7", "x"));
+    }
+    client.expect(&call("8", "u", "{}"), &said("8", "z"));
+    client.close(0);
+    let mut client = sandbox.play(&records, &options);
+    client.ask(&call("7", "t", "{}"));
+    let ended = client.close(3);
+    assert!(ended.stderr.contains("tools/call \"u\""), "{}", ended.stderr);
+}

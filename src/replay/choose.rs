@@ -91,11 +91,22 @@ impl Player {
                 None if !queue.is_covered() && sought.key.literal.is_none() => queue.all().take(1).collect(),
                 _ => queue.exact_first(queue.nearest(queue.all().collect(), &sought.key), &sought.key),
             };
-            return match self.fitting(all, inputs).first() {
-                Some(&first) if is_open(first, &self.taken) => Choice::Fresh(first),
-                Some(&first) => Choice::Again(first),
-                None => self.choose_otherwise(request, inputs),
+            let alike = match inputs {
+                None if !queue.is_covered() && sought.key.literal.is_none() => queue.all().collect(),
+                _ => all.clone(),
             };
+            let Some(&first) = self.fitting(all, inputs).first() else {
+                return self.choose_otherwise(request, inputs);
+            };
+            if !is_open(first, &self.taken) {
+                return Choice::Again(first);
+            }
+            // The others will never be asked for.
+            for other in self.fitting(alike, inputs) {
+                let other = usize::try_from(other).unwrap_or(usize::MAX);
+                self.taken.get_mut(other).into_iter().for_each(|taken| *taken = true);
+            }
+            return Choice::Fresh(first);
         }
         let next = if inputs.is_none() && sought.key.secrets.is_empty() && !queue.is_covered() {
             queue
