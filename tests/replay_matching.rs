@@ -455,3 +455,16 @@ fn where_nothing_is_used_up_one_answer_stands_for_all_of_its_request() {
     let ended = client.close(3);
     assert!(ended.stderr.contains("tools/call \"u\""), "{}", ended.stderr);
 }
+
+#[test]
+fn a_list_that_lost_an_element_which_is_left_out_is_named_as_a_whole() {
+    let sandbox = Sandbox::new();
+    let arguments = |list: &str| format!(r#"{{"list":{list}}}"#);
+    let records = answered("1", "t", &arguments("[1,2]"), "x");
+    let mut client = sandbox.play(&records, &["--ignore", "/params/arguments/list/1"]);
+    client.expect(&call("2", "t", &arguments("[1,3]")), &said("2", "x"));
+    let miss = client.fails(&call("3", "t", &arguments("[1]")), -31001);
+    assert!(miss.contains(r#""path":"/params/arguments/list","recorded":[1,2],"live":[1]"#), "{miss}");
+    assert!(miss.contains("--ignore /params/arguments/list;"), "{miss}");
+    client.close(3);
+}

@@ -184,6 +184,12 @@ pub fn differences(prefix: &str, old: &Tree<'_>, new: &Tree<'_>, alike: &Alike<'
                     pending.push((child, twin, format!("{path}/{index}"), depth + 1));
                 }
                 let common = left.len().min(right.len());
+                let shorter = left.len().max(right.len()) > common;
+                // An element that is left out still has its place: then it is the list that differs.
+                if shorter && (alike.skip)(&format!("{path}/{common}")) {
+                    add(&mut found, path, Some(one), Some(other));
+                    continue;
+                }
                 // More than are shown need not be looked at.
                 for (index, &child) in left.iter().enumerate().skip(common).take(DIFFERENCES) {
                     add(&mut found, format!("{path}/{index}"), Some(child), None);
