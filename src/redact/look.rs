@@ -138,16 +138,21 @@ impl<'a> Look<'a> {
                 parts.add(PLACEHOLDER, span, span.of(text), true);
             }
         }
-        if let Some(structure) = structure
+        // What is in fields was decoded already; what stands beside them is text.
+        let fields =
+            if structure.is_none() && level < nested::DEEPEST { nested::field_spans(text) } else { None };
+        if let Some(inside) = structure.or(fields.as_deref())
             && scope == Scope::All
             && (self.is_thorough() || self.rules.prefilter().plain(text))
         {
             // What is named inside of an echo goes with it.
             let is_in =
                 |echo: &Span, span: Span| *echo != span && echo.start <= span.start && span.end <= echo.end;
-            let named = prose::find(self.rules, text, structure).into_iter();
-            for (rule, span, _) in named.filter(|(_, span, _)| !spans.iter().any(|echo| is_in(echo, *span))) {
-                parts.add_value(self.rules, rule, span);
+            for (rule, span, _) in prose::find(self.rules, text, inside) {
+                let span = if structure.is_some() { Some(span) } else { beside(text, inside, span) };
+                if let Some(span) = span.filter(|span| !spans.iter().any(|echo| is_in(echo, *span))) {
+                    parts.add_value(self.rules, rule, span);
+                }
             }
         }
         let known = self.rules.has_hinted() && !self.is_thorough();
@@ -171,8 +176,15 @@ impl<'a> Look<'a> {
             }
         }
         if scope == Scope::All && level < nested::DEEPEST && !self.rules.is_empty() {
-            // Where the text is a URL or a form as a whole, its fields were decoded already.
-            let percent = structure.map_or_else(Vec::new, |_| encoded::percent_texts(text));
+            let in_field = |span: Span| {
+                fields.iter().flatten().any(|field| field.start < span.end && span.start < field.end)
+            };
+            let percent = if structure.is_some() || fields.is_some() {
+                encoded::percent_texts(text)
+            } else {
+                Vec::new()
+            };
+            let percent = percent.into_iter().filter(|(span, _)| !in_field(*span));
             for (span, decoded) in encoded::texts(text).into_iter().chain(percent) {
                 let inner = Look { placeholders: false, ..*self };
                 let mut hits = nested::open(&inner, &decoded, level + 1, path, scope).hits;
@@ -184,6 +196,15 @@ impl<'a> Look<'a> {
         }
         parts.finish(self.rules, found);
     }
+}
+
+/// What is named in a URL or a form beside its fields (`/x?token=y` in a fragment): nothing but what stands behind an
+/// equals sign, up to the next field.
+fn beside(text: &str, fields: &[Span], span: Span) -> Option<Span> {
+    let next = fields.get(fields.partition_point(|field| field.start <= span.start));
+    let end = next.map_or(span.end, |field| span.end.min(field.start.saturating_sub(1)));
+    let named = text.get(..span.start)?.ends_with('=') && span.start < end;
+    named.then(|| Span::new(span.start, end))
 }
 
 /// Parts of a string that were found, none of which overlaps another.

@@ -1,6 +1,6 @@
 //! Opening strings: JSON (whole, or between other text), JSON strings that hold JSON, form bodies, URLs.
 
-use super::document::{Document, Encoding, Found, Hit, Removal, cut};
+use super::document::{Document, Encoding, Found, Hit, New, Removal, cut};
 use super::look::{Look, Scope};
 use super::placeholder::is_placeholder;
 use super::prefilter::{LONGEST_FIELD_NAME, is_field_byte};
@@ -106,6 +106,12 @@ pub(super) fn fields(text: &str) -> Option<Vec<Vec<Field>>> {
     form.then(|| vec![whole])
 }
 
+/// Where the fields stand in such a text, in order.
+pub(super) fn field_spans(text: &str) -> Option<Vec<Span>> {
+    let whole = |field: &Field| Span::new(field.name.start, field.value.end);
+    fields(text).map(|lists| lists.iter().flatten().map(whole).collect())
+}
+
 pub(super) fn is_url(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, rest)| {
         !rest.is_empty()
@@ -178,8 +184,19 @@ pub(super) fn in_fields(
                     part: false,
                     stays,
                 });
-            } else if !value.lossy {
+            } else {
                 let found = open(look, &value.text, level + 1, &path, Scope::All);
+                if value.lossy {
+                    // Where it stands is not known: all of it goes.
+                    if let Some(hit) = found.hits.into_iter().find(|hit| !hit.stays) {
+                        let text = field.value.of(text).to_owned();
+                        inner.push(Removal { span: field.value, new: New::Part(text.clone()) });
+                        let whole =
+                            Hit { span: field.value, path, value: text, number: false, part: true, ..hit };
+                        all.hits.push(Hit { encodings: vec![Encoding::Percent], ..whole });
+                    }
+                    continue;
+                }
                 let place = |span: Span| value.locate(span).shifted(field.value.start);
                 for mut hit in found.hits {
                     hit.span = place(hit.span);

@@ -133,6 +133,7 @@ impl Prefilter {
             // Names may stand beside their values: `{"name":"password","value":"x"}`.
             || self.value.find(bytes).is_some()
             || layouts::may_name(bytes, &|name| self.name(name))
+            || has_encoded_sign(bytes)
     }
 
     /// Whether a name that a glob matches stands right behind, perhaps in quotes.
@@ -255,6 +256,12 @@ fn without_slashes(front: &[u8]) -> &[u8] {
     front.get(..front.len() - slashes).unwrap_or_default()
 }
 
+/// Whether a sign is percent-encoded: it may be what marks a name in a text inside, as in `?next=https%3A%2F%2Fh%2F%3Ftoken%3Dx`.
+fn has_encoded_sign(bytes: &[u8]) -> bool {
+    memchr::memchr_iter(b'%', bytes)
+        .any(|at| hex_byte(bytes, at + 1).is_some_and(|byte| matches!(byte, b':' | b'=' | b'[' | b'-')))
+}
+
 /// Whether a number stands behind the colon at `at`.
 fn is_number_behind(bytes: &[u8], at: usize) -> bool {
     let rest = bytes.get(at + 1..).unwrap_or_default();
@@ -331,6 +338,10 @@ mod tests {
             (r#"{"a":"t%6fken=1"}"#, true),
             (r#"{"a":"%22token%22%3A"}"#, true),
             (r#"{"a":"%20 100%"}"#, false),
+            (r#"{"a":"h?b=c%3Ftoken%3Dx"}"#, true),
+            (r#"{"a":"token%3A%20x"}"#, true),
+            (r#"{"a":"token%20c%3a"}"#, true),
+            (r#"{"a":"the token, 100%20"}"#, false),
             (r#"{"api-key":1}"#, true),
             (r#"{"api__key":1}"#, true),
             (r#"{"apiKey":1}"#, true),

@@ -1,6 +1,7 @@
 //! Command lines, URLs and free text.
 
 use super::*;
+use crate::jsonrpc::string;
 
 #[test]
 fn command_lines() {
@@ -60,6 +61,37 @@ fn urls_in_header_fields() {
     ] {
         assert_eq!(rules(&[]).redact_plain(given), expected);
         assert_eq!(rules(&[]).redact_plain(expected), expected);
+    }
+}
+
+#[test]
+fn urls_in_urls() {
+    for (given, expected) in [
+        (
+            "https://h/in?next=https%3A%2F%2Fb%2Fcb%3Faccess_token%3Dk3y%26a%3D1&b=2",
+            "https://h/in?next=https%3A%2F%2Fb%2Fcb%3Faccess_token%3DREDACTED%26a%3D1&b=2",
+        ),
+        (
+            "https://h/in?a=https%3A%2F%2Fb%2F%3Fc%3Dhttps%253A%252F%252Fd%253Ftoken%253Dk3y",
+            "https://h/in?a=https%3A%2F%2Fb%2F%3Fc%3Dhttps%253A%252F%252Fd%253Ftoken%253DREDACTED",
+        ),
+        ("see https://h/in?next=https%3A%2F%2Fb%2F%3Ftoken%3Dk3y ok", "see https://h/in?next=REDACTED ok"),
+        ("https://h/to/https%3A%2F%2Fb%2F%3Ftoken%3Dk3y/x?a=1", "https://h/to/REDACTED/x?a=1"),
+        ("https://h/in?https%3A%2F%2Fb%2F%3Ftoken%3Dk3y&a=1", "https://h/in?REDACTED&a=1"),
+        ("https://h/?a=1#/cb?access_token=k3y&b=2", "https://h/?a=1#/cb?access_token=REDACTED&b=2"),
+        ("https://h/x;token=k3y?a=1", "https://h/x;token=REDACTED?a=1"),
+        ("https://token-service:8080/x1?a=1", "https://token-service:8080/x1?a=1"),
+        ("u=password%3A%20k3y&a=1", "u=password%3A%20REDACTED&a=1"),
+        ("u=a%26access_token%3Dk3y", "u=a%26access_token%3DREDACTED"),
+        ("u=%FF%26access_token%3Dk3y&a=%FF", "u=REDACTED&a=%FF"),
+        ("a%26access_token%3Dk3y", "REDACTED"),
+        ("u=x%20--token%20k3y", "u=x%20--token%20REDACTED"),
+        ("u=%5B%22X-Api-Key%22%2C%22k3y%22%5D", "u=%5B%22X-Api-Key%22%2C%22REDACTED%22%5D"),
+    ] {
+        assert_eq!(rules(&[]).redact_plain(given), expected);
+        assert_eq!(rules(&[]).redact_plain(expected), expected);
+        let (given, expected) = (string::encode(given), string::encode(expected));
+        assert_eq!(redact(&[], &given).replace("REDACTED-1", "REDACTED"), expected);
     }
 }
 

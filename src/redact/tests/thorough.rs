@@ -6,7 +6,7 @@ use super::*;
 use crate::jsonrpc::string;
 
 /// What secrets, names, and what stands around them are made of.
-const PIECES: [&str; 89] = [
+const PIECES: [&str; 92] = [
     "password",
     "PassWord",
     "passwd",
@@ -49,6 +49,9 @@ const PIECES: [&str; 89] = [
     "%",
     "%20",
     "%70",
+    "%3A",
+    "%3d",
+    "%26",
     "+",
     "-",
     "_",
@@ -99,7 +102,7 @@ const PIECES: [&str; 89] = [
 ];
 
 /// Whole secrets: they are met far more often than by chance.
-const SECRETS: [&str; 29] = [
+const SECRETS: [&str; 31] = [
     "za@mail.example",
     "+14155550123",
     "123-45-6789",
@@ -129,6 +132,8 @@ const SECRETS: [&str; 29] = [
     "npm_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4",
     "sk_live_aB3dE5fG7hJ9kL1mN2pQ",
     "BASIC enE6aHVudGVyMi1sb25n",
+    "https://h.example/x?next=https%3A%2F%2Fh.example%2F%3Faccess_token%3Dhunter2",
+    "a%26access_token%3Dhunter2",
 ];
 
 fn text(dice: &mut Dice) -> String {
