@@ -138,9 +138,7 @@ impl Prefilter {
 
     /// Whether a name that a glob matches stands right behind, perhaps in quotes.
     fn begins_with_name(&self, bytes: &[u8], at: usize) -> bool {
-        let rest = bytes.get(at..).unwrap_or_default();
-        let quotes = rest.iter().take_while(|byte| matches!(byte, b'"' | b'\\' | b' ')).count();
-        let rest = rest.get(quotes..).unwrap_or_default();
+        let rest = behind_blanks(bytes.get(at..).unwrap_or_default());
         let len = rest.iter().take(LONGEST_FIELD_NAME).take_while(|byte| is_name_byte(**byte)).count();
         len > 0 && rest.get(..len).is_some_and(|name| self.name(name))
     }
@@ -256,6 +254,18 @@ fn without_slashes(front: &[u8]) -> &[u8] {
     front.get(..front.len() - slashes).unwrap_or_default()
 }
 
+/// What stands behind quotes and white space, escaped to any depth.
+fn behind_blanks(mut rest: &[u8]) -> &[u8] {
+    loop {
+        rest = match rest {
+            [b'\\', b'n' | b'r' | b't', behind @ ..]
+            | [b'\\', b'u', b'0', b'0', b'0', b'a' | b'A' | b'd' | b'D' | b'9', behind @ ..]
+            | [b'"' | b'\\' | b' ' | b'\n' | b'\r' | b'\t', behind @ ..] => behind,
+            _ => return rest,
+        }
+    }
+}
+
 /// Whether a sign is percent-encoded: it may be what marks a name in a text inside, as in `?next=https%3A%2F%2Fh%2F%3Ftoken%3Dx`.
 fn has_encoded_sign(bytes: &[u8]) -> bool {
     memchr::memchr_iter(b'%', bytes)
@@ -346,6 +356,10 @@ mod tests {
             (r#"{"api__key":1}"#, true),
             (r#"{"apiKey":1}"#, true),
             ("[\"token\"", true),
+            ("[\r\n\t\"token\"", true),
+            (r#"{"a":"[\n  \"token\",\n  \"x\"\n]"}"#, true),
+            (r#"{"a":"[\u000a\u0009\"token\",\"x\"]"}"#, true),
+            (r#"{"a":"{\"b\":\"[\\n \\\"token\\\",\\\"x\\\"]\"}"}"#, true),
             ("oken\":1,\"my-token\":1", true),
             ("my token\": 1", true),
             ("'token'=1 ", true),
