@@ -2,26 +2,33 @@
 
 use super::document::decode;
 use super::rules::Rules;
+use super::schema;
 use crate::jsonrpc::tree::{Kind, Tree};
 
 /// The members that hold the value of a pair, and those that hold its name.
 const VALUES: [&str; 2] = ["value", "values"];
 const NAMES: [&str; 7] = ["name", "key", "header", "field", "param", "variable", "k"];
 
-/// The rule for a string that a neighbour names: `{"name":"password","value":"x"}`, `["--token","x"]`,
-/// `["Authorization","x"]`.
-pub(super) fn named_by_neighbour(rules: &Rules, tree: &Tree<'_>, index: usize) -> Option<usize> {
+/// Lists of words that MCP gives a meaning, in which none names the next.
+const LISTS: [&str; 4] = ["audience", "stopSequences", "supported", "supportedVersions"];
+
+/// The rule for a value that a neighbour names, and whether numbers below it are counts:
+/// `{"name":"password","value":"x"}`, `["--token","x"]`, `["Authorization","x"]`.
+pub(super) fn named_by_neighbour(rules: &Rules, tree: &Tree<'_>, index: usize) -> Option<(usize, bool)> {
     let node = tree.node(index)?;
     let parent = tree.node(node.parent).filter(|_| index != 0)?;
     let literal = tree.text_of(index);
-    match parent.kind {
-        Kind::Object => {
+    match (parent.kind, node.kind) {
+        (Kind::Object, _) => {
             VALUES.iter().any(|name| tree.name_is(index, name)).then_some(())?;
             let names = NAMES.iter().find_map(|name| tree.member(node.parent, name));
-            let name = names.filter(|name| is_string(tree, *name))?;
-            rules.pair(&decode(tree.text_of(name)), &decode(literal))
+            let name = decode(tree.text_of(names.filter(|name| is_string(tree, *name))?));
+            if matches!(node.kind, Kind::Object | Kind::Array) {
+                return if schema::is_one(tree, index) { None } else { rules.named(&name) };
+            }
+            rules.pair(&name, &decode(literal)).map(|rule| (rule, false))
         }
-        Kind::Array => {
+        (Kind::Array, Kind::String) => {
             // Only the first elements of a list, and only what stands right before.
             let before =
                 index.checked_sub(1).filter(|before| *before != node.parent && is_string(tree, *before))?;
@@ -37,10 +44,21 @@ pub(super) fn named_by_neighbour(rules: &Rules, tree: &Tree<'_>, index: usize) -
             let name = option.or_else(|| two.then_some(&*name))?;
             let plain =
                 name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
-            plain.then(|| rules.pair(name, &decode(literal))).flatten()
+            let rule = plain.then(|| rules.pair(name, &decode(literal))).flatten()?;
+            Some((rule, false))
         }
         _ => None,
     }
+}
+
+/// Whether a node among the protocol's own is a value that MCP defines beside a name: what was typed so far
+/// (`completion/complete`), suggestions, words of a list. They mean something as they are.
+pub(super) fn is_protocols(tree: &Tree<'_>, index: usize) -> bool {
+    let Some(parent) = tree.node(index).map(|node| node.parent) else { return false };
+    let above = tree.node(parent).map_or(0, |node| node.parent);
+    let asks = tree.name_is(parent, "argument") && tree.member(above, "ref").is_some();
+    let answers = tree.name_is(parent, "values") && tree.name_is(above, "completion");
+    asks || answers || LISTS.iter().any(|name| tree.name_is(parent, name))
 }
 
 fn is_string(tree: &Tree<'_>, index: usize) -> bool {

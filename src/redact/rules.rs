@@ -517,6 +517,13 @@ impl Rules {
         Facts { rule: Some(rule), count, spared }
     }
 
+    /// The rule for a name of a list or an object, and whether numbers in it are counts.
+    pub(super) fn named(&self, name: &str) -> Option<(usize, bool)> {
+        let facts = self.facts(name);
+        let rule = facts.rule.filter(|_| facts.spared == Spared::No)?;
+        Some((rule, facts.count != Count::No && self.is_default(rule)))
+    }
+
     /// The rule for a name and its value where values are all text: forms, URLs, command lines, prose.
     pub(super) fn pair(&self, name: &str, value: &str) -> Option<usize> {
         let facts = self.facts(name);

@@ -102,12 +102,14 @@ impl Walk {
                     child(rules, tree, index, parent, position, name)
                 }
             };
-            if context.under.is_none()
-                && matches!(context.place, Place::User | Place::Meta)
-                && node.kind == Kind::String
-            {
-                context.under =
-                    pairs::named_by_neighbour(rules, tree, index).map(|rule| Under { rule, counts: false });
+            let may_be_paired = match context.place {
+                Place::User | Place::Meta => true,
+                Place::Protocol => !pairs::is_protocols(tree, index),
+                _ => false,
+            };
+            if may_be_paired && context.under.is_none() {
+                context.under = pairs::named_by_neighbour(rules, tree, index)
+                    .map(|(rule, counts)| Under { rule, counts });
             }
             let holds = |literal: Span| {
                 look.is_thorough()

@@ -42,6 +42,14 @@ fn neighbours_name_values() {
         ),
         (r#"{"h":[{"name":"Accept","value":"abc"}]}"#, r#"{"h":[{"name":"Accept","value":"abc"}]}"#),
         (
+            r#"{"h":[{"name":"X-Api-Key","values":["abc"]},{"key":"password","value":{"is":"def","n":5}},{"k":"passwd","value":123}]}"#,
+            r#"{"h":[{"name":"X-Api-Key","values":["REDACTED-1"]},{"key":"password","value":{"is":"REDACTED-2","n":0}},{"k":"passwd","value":0}]}"#,
+        ),
+        (
+            r#"{"h":[{"name":"tokens","value":{"in":5}},{"name":"max_tokens","value":5},{"name":"token","value":{"type":"string"}}]}"#,
+            r#"{"h":[{"name":"tokens","value":{"in":5}},{"name":"max_tokens","value":5},{"name":"token","value":{"type":"string"}}]}"#,
+        ),
+        (
             r#"{"h":[["X-Api-Key","abc"],["Accept","b"]]}"#,
             r#"{"h":[["X-Api-Key","REDACTED-1"],["Accept","b"]]}"#,
         ),
@@ -66,6 +74,39 @@ fn neighbours_name_values() {
 }
 
 #[test]
+fn neighbours_name_values_wherever_they_stand() {
+    let pairs = [
+        (r#"[{"name":"password","value":"abc"}]"#, r#"[{"name":"password","value":"REDACTED-1"}]"#),
+        (r#"[["X-Api-Key","abc"]]"#, r#"[["X-Api-Key","REDACTED-1"]]"#),
+        (r#"["--token","abc"]"#, r#"["--token","REDACTED-1"]"#),
+    ];
+    for message in [
+        r#"{"id":1,"method":"x/y","params":{"h":@}}"#,
+        r#"{"id":1,"method":"x/y","params":{"a":{"b":@}}}"#,
+        r#"{"id":1,"result":{"h":@}}"#,
+        r#"{"id":1,"result":{"content":[],"h":@}}"#,
+        r#"{"id":1,"result":@}"#,
+        r#"{"method":"notifications/x","params":@}"#,
+        r#"{"id":1,"method":"initialize","params":{"capabilities":{"experimental":{"h":{"a":@}}}}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"t","_meta":{"h":@}}}"#,
+        r#"{"id":1,"error":{"code":1,"message":"m","h":@}}"#,
+        r#"{"id":1,"method":"x","h":@}"#,
+    ] {
+        for (given, expected) in pairs {
+            assert_eq!(redact(&[], &message.replace('@', given)), message.replace('@', expected), "{given}");
+        }
+    }
+    // What the protocol has in such places means what it says.
+    for message in [
+        r#"{"id":1,"result":{"completion":{"values":["password","secret"],"total":2}}}"#,
+        r#"{"id":1,"result":{"content":[{"type":"text","text":"","annotations":{"audience":["token","user"]}}]}}"#,
+        r#"{"id":1,"method":"sampling/createMessage","params":{"messages":[],"stopSequences":["token","end"]}}"#,
+    ] {
+        assert_eq!(redact(&[], message), message);
+    }
+}
+
+#[test]
 fn text_is_looked_through() {
     for (given, expected) in [
         // URLs inside text.
@@ -77,6 +118,12 @@ fn text_is_looked_through() {
         // JSON that was cut off.
         (r#"{"password":"abc"#, r#"{"password":"REDACTED-1"#),
         (r#"{"a":"{\"password\":\"abc"#, r#"{"a":"{\"password\":\"REDACTED-1"#),
+        // JSON that was laid out for people.
+        (
+            "{\n  \"h\": [\n    [\n      \"X-Api-Key\",\n      \"abc\"\n    ]\n  ]\n}",
+            "{\n  \"h\": [\n    [\n      \"X-Api-Key\",\n      \"REDACTED-1\"\n    ]\n  ]\n}",
+        ),
+        ("[\r\n\t\"X-Api-Key\",\r\n\t\"abc\"\r\n]", "[\r\n\t\"X-Api-Key\",\r\n\t\"REDACTED-1\"\r\n]"),
         (r#"[{"password":"a\"bc","user":"x""#, r#"[{"password":"REDACTED-1","user":"x""#),
         ("{'password': 'abc', 'n': 1}", "{'password': 'REDACTED-1', 'n': 1}"),
         // Base64.
