@@ -43,13 +43,16 @@ const SCHEMA_NAMES: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 /// Keywords of JSON Schema that hold scalars.
-const KEYWORDS: [&str; 31] = [
+const KEYWORDS: [&str; 39] = [
     "$anchor",
     "$comment",
+    "$dynamicAnchor",
     "$dynamicRef",
     "$id",
+    "$recursiveRef",
     "$ref",
     "$schema",
+    "$vocabulary",
     "additionalProperties",
     "const",
     "contentEncoding",
@@ -61,11 +64,15 @@ const KEYWORDS: [&str; 31] = [
     "exclusiveMaximum",
     "exclusiveMinimum",
     "format",
+    "maxContains",
     "maxItems",
     "maxLength",
+    "maxProperties",
     "maximum",
+    "minContains",
     "minItems",
     "minLength",
+    "minProperties",
     "minimum",
     "multipleOf",
     "nullable",
@@ -75,7 +82,11 @@ const KEYWORDS: [&str; 31] = [
     "type",
     "uniqueItems",
     "writeOnly",
+    MIRRORED,
 ];
+
+/// The keyword by which a tool's property is said in a header field of that name.
+const MIRRORED: &str = "x-mcp-header";
 
 /// The keywords of a JSON Schema that hold values of the property.
 const SCHEMA_VALUES: [&str; 5] = ["default", "const", "enum", "examples", "example"];
@@ -114,7 +125,7 @@ pub(super) struct Roles {
     pub(super) fixed: bool,
     /// A keyword of JSON Schema.
     pub(super) keyword: bool,
-    /// One that is nobody's but its writer's: `x-...`.
+    /// One that is nobody's but its writer's: `x-...`, but for MCP's.
     pub(super) extension: bool,
     /// Words for people in a JSON Schema.
     pub(super) prose: bool,
@@ -138,7 +149,7 @@ impl Roles {
             schema_values: SCHEMA_VALUES.contains(&name),
             fixed: FIXED_MEMBERS.contains(&name),
             keyword: KEYWORDS.contains(&name) || name.starts_with("x-"),
-            extension: name.starts_with("x-"),
+            extension: name.starts_with("x-") && name != MIRRORED,
             prose: ["title", "description", "$comment"].contains(&name),
             binary: ["data", "blob"].contains(&name),
             version: name.len() >= 7

@@ -7,7 +7,7 @@ use crate::jsonrpc::tree::{Kind, Tree};
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 /// Keywords that hold schemas, lists of them, or lists of names, and no data.
-const APPLICATORS: [&str; 21] = [
+const APPLICATORS: [&str; 17] = [
     "allOf",
     "anyOf",
     "contains",
@@ -17,10 +17,6 @@ const APPLICATORS: [&str; 21] = [
     "else",
     "if",
     "items",
-    "maxContains",
-    "maxProperties",
-    "minContains",
-    "minProperties",
     "not",
     "oneOf",
     "prefixItems",
@@ -45,7 +41,7 @@ pub(super) fn is_one(tree: &Tree<'_>, index: usize) -> bool {
         let name = name_of(tree, child);
         let roles = Roles::of(&name);
         let known = roles.keyword || roles.schema_names || roles.schema_values;
-        if name.starts_with("x-")
+        if roles.extension
             || !(known || APPLICATORS.contains(&name.as_str()))
             || !has_its_kind(tree, child, &name)
         {
@@ -153,9 +149,10 @@ fn has_its_kind(tree: &Tree<'_>, index: usize, name: &str) -> bool {
         | "unevaluatedItems"
         | "unevaluatedProperties" => may_be_schema(index),
         "required" | "enum" | "examples" => matches!(node.kind, Kind::Array | Kind::Literal),
-        "title" | "description" | "$id" | "$schema" | "$comment" | "pattern" | "format" => {
-            node.kind == Kind::String
-        }
+        "maxContains" | "maxItems" | "maxLength" | "maxProperties" | "maximum" | "minContains"
+        | "minItems" | "minLength" | "minProperties" | "minimum" => node.kind == Kind::Number,
+        "title" | "description" | "$id" | "$schema" | "$comment" | "$dynamicAnchor" | "pattern"
+        | "format" => node.kind == Kind::String,
         _ => true,
     }
 }

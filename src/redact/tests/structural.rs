@@ -178,6 +178,20 @@ fn json_schemas_stay_but_for_values_of_secret_properties() {
             schema(r#""REDACTED-1""#, r#"["REDACTED-1",0,null]"#)
         );
     }
+    // Every keyword says something of the secret, and is none.
+    for keywords in [
+        r#""type":"object","maxProperties":5,"minProperties":1,"$vocabulary":{"https://s.example/v":true}"#,
+        r#""type":"array","contains":{"type":"string"},"minContains":1,"maxContains":3,"minItems":1,"maxItems":4"#,
+        r##""$anchor":"a","$dynamicAnchor":"b","$dynamicRef":"#b","$recursiveRef":"#","$ref":"#/$defs/c","$comment":"d""##,
+        r#""type":"integer","minimum":1,"maximum":9,"exclusiveMinimum":0,"exclusiveMaximum":10,"multipleOf":1"#,
+        r#""type":"string","minLength":1,"maxLength":9,"pattern":"a","format":"b","contentEncoding":"c","contentMediaType":"d/e""#,
+        r#""type":"string","x-mcp-header":"Key""#,
+    ] {
+        let schema = format!(r#"{{"type":"object","properties":{{"credentials":{{{keywords}}}}}}}"#);
+        let list = format!(r#"{{"id":1,"result":{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}}}"#);
+        assert_eq!(redact(&[], &list), list);
+        in_arguments(&[], &schema, &schema);
+    }
     // A schema that is not called so, in nested text.
     in_arguments(
         &[],
