@@ -89,6 +89,20 @@ fn a_pack_adds_to_the_defaults_and_a_replay_finds_it_again() {
 }
 
 #[test]
+fn a_rule_of_a_pack_renames_nothing_that_the_protocol_needs() {
+    let sandbox = Sandbox::new();
+    sandbox.file("team.toml", PACK.replace("emp-[0-9]{4}", r"\b[a-z]{6}\b"));
+    record(&sandbox, "c.json", &["--pii-pack", "team.toml"], &[], &[echo("1", "by joedoe")]);
+    let text = sandbox.read("c.json");
+    assert!(text.contains("by REDACTED-") && !text.contains("joedoe"), "{text}");
+    let mut client = sandbox.mcpreel(["serve", "c.json"]).start();
+    client.ask(&initialize("{}"));
+    let answer = client.ask(&echo("1", "by annroe"));
+    assert!(answer.contains("by REDACTED-"), "{answer}");
+    assert_eq!(client.close(0).stderr, "");
+}
+
+#[test]
 fn a_known_secret_is_in_no_spelling_in_the_cassette() {
     let sandbox = Sandbox::new();
     sandbox.file("keys.txt", "FAKE/pct+6Lk=2\r\n\nFAKE-ansi-4Hj7\n");

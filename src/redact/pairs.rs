@@ -10,7 +10,7 @@ const VALUES: [&str; 2] = ["value", "values"];
 const NAMES: [&str; 7] = ["name", "key", "header", "field", "param", "variable", "k"];
 
 /// Lists of words that MCP gives a meaning, in which none names the next.
-const LISTS: [&str; 4] = ["audience", "stopSequences", "supported", "supportedVersions"];
+const LISTS: [&str; 3] = ["audience", "stopSequences", "supportedVersions"];
 
 /// The rule for a value that a neighbour names, and whether numbers below it are counts:
 /// `{"name":"password","value":"x"}`, `["--token","x"]`, `["Authorization","x"]`.
@@ -59,6 +59,33 @@ pub(super) fn is_protocols(tree: &Tree<'_>, index: usize) -> bool {
     let asks = tree.name_is(parent, "argument") && tree.member(above, "ref").is_some();
     let answers = tree.name_is(parent, "values") && tree.name_is(above, "completion");
     asks || answers || LISTS.iter().any(|name| tree.name_is(parent, name))
+}
+
+/// Whether a node among the protocol's own is a role, or a revision in a list of such.
+pub(super) fn is_word(tree: &Tree<'_>, index: usize) -> bool {
+    let Some(parent) = tree.node(index).map(|node| node.parent).filter(|_| index != 0) else { return false };
+    match tree.text_of(index) {
+        "\"user\"" | "\"assistant\"" => tree.name_is(parent, "audience"),
+        literal => is_date(literal.trim_matches('"')) && tree.name_is(parent, "supportedVersions"),
+    }
+}
+
+/// Whether a node is a revision in what an error says of them: `"data":{"supported":["2025-06-18"],"requested":"..."}`.
+pub(super) fn is_refused_revision(tree: &Tree<'_>, index: usize) -> bool {
+    let Some(parent) = tree.node(index).map(|node| node.parent).filter(|_| index != 0) else { return false };
+    let above = tree.node(parent).map_or(0, |node| node.parent);
+    let is_told = (tree.name_is(parent, "supported") && tree.name_is(above, "data"))
+        || (tree.name_is(index, "requested") && tree.name_is(parent, "data"));
+    is_told && is_date(tree.text_of(index).trim_matches('"'))
+}
+
+/// Whether a text is a date as revisions have it: `2025-06-18`.
+fn is_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
 }
 
 fn is_string(tree: &Tree<'_>, index: usize) -> bool {

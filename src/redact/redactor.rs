@@ -104,7 +104,10 @@ impl Redactor {
             }
         }
         let fields = if edits.is_empty() { Cow::Borrowed(http) } else { Cow::Owned(edits.apply(http)) };
-        let whole = self.redact(&fields, side);
+        let whole = self.without_known(&fields, |redactor, text| {
+            let hits = redactor.find_in_facts(text, side);
+            redactor.replace(text, &hits)
+        });
         if whole.is_none() && edits.is_empty() {
             return None;
         }
@@ -137,10 +140,20 @@ impl Redactor {
             let name = string::decode(name.of(http)).replace('~', "~0").replace('/', "~1");
             found.extend(hits.into_iter().map(|hit| (format!("/{name}"), hit.rule)));
         }
-        found.extend(self.find(http, side).into_iter().map(|hit| (hit.path, hit.rule)));
+        found.extend(self.find_in_facts(http, side).into_iter().map(|hit| (hit.path, hit.rule)));
         found.sort();
         found.dedup();
         found
+    }
+
+    /// What is found in the facts by key: the values of header fields. Their names, and numbers, are the cassette's own.
+    fn find_in_facts(&mut self, http: &str, side: Side) -> Vec<Hit> {
+        let values: Vec<Span> = fields(http).into_iter().map(|(_, value)| value).collect();
+        let is_value =
+            |span: Span| values.iter().any(|value| value.start <= span.start && span.end <= value.end);
+        let mut hits = self.find(http, side);
+        hits.retain(|hit| is_value(hit.span));
+        hits
     }
 
     /// Redacts free text, such as a line of a log; `None` when nothing has to change. As [`Rules::redact_plain`],
@@ -255,12 +268,13 @@ impl Redactor {
     }
 }
 
-/// The text members of an object: name and value.
+/// The text members of the facts, name and value, but for those that say what a message is.
 fn fields(object: &str) -> Vec<(Span, Span)> {
     let mut list = Vec::new();
     let mut members = Members::of(object, 0);
     while let Some(Ok(Some((name, value)))) = members.as_mut().map(Members::next) {
-        if value.of(object).starts_with('"') {
+        let fixed = matches!(name.of(object), "\"type\"" | "\"method\"" | "\"event\"");
+        if !fixed && value.of(object).starts_with('"') {
             list.push((name, value));
         }
     }

@@ -6,27 +6,6 @@ use crate::jsonrpc::tree::{Kind, Tree};
 
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// Keywords that hold schemas, lists of them, or lists of names, and no data.
-const APPLICATORS: [&str; 17] = [
-    "allOf",
-    "anyOf",
-    "contains",
-    "dependencies",
-    "dependentRequired",
-    "discriminator",
-    "else",
-    "if",
-    "items",
-    "not",
-    "oneOf",
-    "prefixItems",
-    "propertyNames",
-    "required",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-
 /// Keywords of which one is enough where all other members are keywords too.
 const TELLING: [&str; 6] = ["$ref", "allOf", "anyOf", "oneOf", "properties", "type"];
 
@@ -41,10 +20,7 @@ pub(super) fn is_one(tree: &Tree<'_>, index: usize) -> bool {
         let name = name_of(tree, child);
         let roles = Roles::of(&name);
         let known = roles.keyword || roles.schema_names || roles.schema_values;
-        if roles.extension
-            || !(known || APPLICATORS.contains(&name.as_str()))
-            || !has_its_kind(tree, child, &name)
-        {
+        if roles.extension || !(known || roles.applicator) || !has_its_kind(tree, child, &name) {
             return false;
         }
         tells |= TELLING.contains(&name.as_str());
@@ -87,10 +63,7 @@ fn holds_schemas(tree: &Tree<'_>, index: usize) -> bool {
     for child in tree.children(index) {
         let name = name_of(tree, child);
         let roles = Roles::of(&name);
-        if !(roles.keyword
-            || roles.schema_names
-            || roles.schema_values
-            || APPLICATORS.contains(&name.as_str()))
+        if !(roles.keyword || roles.schema_names || roles.schema_values || roles.applicator)
             || !has_its_kind(tree, child, &name)
         {
             return false;

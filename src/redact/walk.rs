@@ -116,7 +116,7 @@ impl Walk {
                     || name.is_some_and(|name| name.holds)
                     || echoed.is_some_and(|echoes| echoes.may_be_in(literal.of(tree.text).as_bytes()))
             };
-            if node.name.is_some_and(holds) {
+            if node.name.is_some_and(holds) && !names_a_role(tree, &walk.contexts, node.parent, name) {
                 walk.names.push(index);
             }
             if let Some(&rule) = pointed.get(&index)
@@ -263,6 +263,26 @@ fn child(
     }
 }
 
+/// Whether a member's name is one that the protocol has there, or a keyword of a schema: whatever a rule over text says,
+/// it stays.
+fn names_a_role(tree: &Tree<'_>, contexts: &[Context], parent: usize, name: Option<Name>) -> bool {
+    let Some((Name { roles, .. }, context)) = name.zip(contexts.get(parent)) else { return false };
+    match context.place {
+        Place::Batch | Place::Envelope | Place::Protocol | Place::Reserved => roles.member,
+        Place::Meta => roles.reserved || roles.member,
+        Place::Schema(_) => roles.keyword || roles.schema_names || roles.schema_values || roles.applicator,
+        // What goes along with a completion, and what the protocol's own errors say.
+        Place::User => {
+            let above = tree.node(parent).and_then(|node| contexts.get(node.parent));
+            let is_below = |names: [&str; 2]| names.iter().any(|name| tree.name_is(parent, name));
+            roles.member
+                && above.is_some_and(|above| above.place == Place::Protocol)
+                && is_below(["context", "data"])
+        }
+        Place::Properties(_) => false,
+    }
+}
+
 /// What is looked for in a string that no rule covers; `None` where it is not looked into.
 fn scope(tree: &Tree<'_>, index: usize, context: &Context, roles: Option<Roles>) -> Option<Scope> {
     let roles = roles.unwrap_or_default();
@@ -273,6 +293,8 @@ fn scope(tree: &Tree<'_>, index: usize, context: &Context, roles: Option<Roles>)
         _ if roles.binary && pairs::is_binary(tree, index) => None,
         // `1.2.3.4` is no address there.
         _ if roles.version => Some(Scope::Routing),
+        Place::Protocol if pairs::is_word(tree, index) => None,
+        Place::User if pairs::is_refused_revision(tree, index) => None,
         _ => Some(Scope::All),
     }
 }

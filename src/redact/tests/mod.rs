@@ -4,6 +4,7 @@ mod engine;
 mod layouts;
 mod manifest;
 mod planted;
+mod protocol;
 mod random;
 mod structural;
 mod text;
