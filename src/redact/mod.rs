@@ -44,6 +44,7 @@ mod sieve;
 mod spelled;
 mod stems;
 mod tables;
+mod torn;
 mod treatments;
 mod triggers;
 mod validate;

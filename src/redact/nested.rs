@@ -4,7 +4,8 @@ use super::document::{Document, Encoding, Found, Hit, New, Removal, cut};
 use super::look::{Look, Scope};
 use super::placeholder::is_placeholder;
 use super::prefilter::{LONGEST_FIELD_NAME, is_field_byte};
-use crate::jsonrpc::scan::{Span, value_end};
+use super::torn::{self, Piece};
+use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::tree::Tree;
 
 /// How many strings deep texts are opened. Each level doubles the backslashes, so real ones end long before.
@@ -22,61 +23,33 @@ pub(super) fn open(look: &Look<'_>, text: &str, level: usize, path: &str, scope:
             found = in_fields(look, text, &fields, level, path);
             structure = None;
         } else if scope == Scope::All {
-            let documents = documents(text);
-            found = in_json(look, text, &documents, level, path);
-            structure = Some(documents);
+            let pieces = torn::pieces(look.rules, text);
+            found = in_json(look, text, &pieces, level, path);
+            structure = Some(pieces.iter().map(|piece| piece.span).collect());
         }
     }
     look.parts(text, structure.as_deref(), level, path, scope, &mut found);
     found
 }
 
-/// What the rules cover in the JSON texts that stand at `spans`.
-fn in_json(look: &Look<'_>, text: &str, spans: &[Span], level: usize, path: &str) -> Found {
+/// What the rules cover in the JSON texts that stand in a text.
+fn in_json(look: &Look<'_>, text: &str, pieces: &[Piece], level: usize, path: &str) -> Found {
     let mut all = Found::default();
-    for (position, span) in spans.iter().enumerate() {
-        let inside = span.of(text);
+    for (position, piece) in pieces.iter().enumerate() {
         // One document is nearly all of the text, which may hold something.
-        if spans.len() > 1 && !look.string(inside, Scope::All) {
+        let is_all = pieces.len() == 1 && !piece.is_torn();
+        if !(is_all || piece.is_named() || look.string(piece.span.of(text), Scope::All)) {
             continue;
         }
-        let Ok(tree) = Tree::of(inside) else { continue };
+        let inside = piece.text(text);
+        let Ok(tree) = Tree::of(&inside) else { continue };
         let path = if position == 0 { format!("{path}#") } else { format!("{path}#{position}") };
         let found = Document::inner(look, &tree, level + 1, &path).found();
-        all.hits.extend(found.hits.into_iter().map(|hit| Hit { span: hit.span.shifted(span.start), ..hit }));
-        all.removals.extend(
-            found.removals.into_iter().map(|cut| Removal { span: cut.span.shifted(span.start), ..cut }),
-        );
+        all.hits.extend(found.hits.into_iter().map(|hit| Hit { span: piece.place(hit.span), ..hit }));
+        all.removals
+            .extend(found.removals.into_iter().map(|cut| Removal { span: piece.place(cut.span), ..cut }));
     }
     all
-}
-
-/// The objects and arrays in a text that stand there whole, or the one string that it is.
-pub(super) fn documents(text: &str) -> Vec<Span> {
-    let trimmed = text.trim_ascii();
-    let start = text.len() - text.trim_ascii_start().len();
-    if trimmed.starts_with('"') && value_end(text, start) == Ok(start + trimmed.len()) {
-        return vec![Span::new(start, start + trimmed.len())];
-    }
-    let mut found = Vec::new();
-    // Each opening bracket may be a false start that is read to the end of the text: that must not become quadratic.
-    let mut patience = 16 * text.len() + 4096;
-    let mut at = 0;
-    while let Some(offset) = text.as_bytes().get(at..).and_then(|rest| memchr::memchr2(b'{', b'[', rest)) {
-        let start = at + offset;
-        match value_end(text, start) {
-            Ok(end) => {
-                found.push(Span::new(start, end));
-                at = end;
-            }
-            Err(error) => {
-                let Some(left) = patience.checked_sub(error.at.saturating_sub(start)) else { break };
-                patience = left;
-                at = start + 1;
-            }
-        }
-    }
-    found
 }
 
 /// A `name=value` of a form or a query.

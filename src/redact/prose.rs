@@ -106,6 +106,17 @@ fn name_before(text: &str, at: usize) -> Option<Named> {
     (!spaced && (open || !listed)).then_some(Named { span: Span::new(start, end), quote })
 }
 
+/// The name in double quotes that what stands at `at` is the value of.
+pub(super) fn quoted_name_in_front(text: &str, at: usize) -> Option<&str> {
+    /// Looking no further keeps long texts linear.
+    const BLANKS: usize = 64;
+    let front = text.as_bytes().get(..at)?;
+    let blanks = front.iter().rev().take(BLANKS).take_while(|byte| byte.is_ascii_whitespace()).count();
+    let colon = (at - blanks).checked_sub(1).filter(|colon| front.get(*colon) == Some(&b':'))?;
+    let name = name_before(text, colon).filter(|name| name.quote == Some((b'"', 0)))?;
+    Some(name.span.of(text))
+}
+
 /// Where code that gets a value could start behind the separator at `at`.
 fn code_behind(text: &str, name: &Named, at: usize) -> Option<usize> {
     let (separator, rest) = text.as_bytes().get(at..)?.split_first()?;

@@ -1,7 +1,8 @@
 //! Whether what is written in a live message is what a recorded one says with placeholders in it: the last resort where
 //! the two are read differently, since a placeholder has no blanks, quotes and signs that what it stands for has.
 
-use super::nested::{DEEPEST, Field, documents, fields};
+use super::nested::{DEEPEST, Field, fields};
+use super::torn::documents;
 use super::treatments::fit_spans;
 use crate::jsonrpc::scan::Span;
 use crate::jsonrpc::string;

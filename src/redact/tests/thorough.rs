@@ -102,7 +102,7 @@ const PIECES: [&str; 92] = [
 ];
 
 /// Whole secrets: they are met far more often than by chance.
-const SECRETS: [&str; 31] = [
+const SECRETS: [&str; 33] = [
     "za@mail.example",
     "+14155550123",
     "123-45-6789",
@@ -134,6 +134,8 @@ const SECRETS: [&str; 31] = [
     "BASIC enE6aHVudGVyMi1sb25n",
     "https://h.example/x?next=https%3A%2F%2Fh.example%2F%3Faccess_token%3Dhunter2",
     "a%26access_token%3Dhunter2",
+    "{\"credentials\":{\"a\":[\"hunter2-long\",",
+    "\"tokens\":[\"hunter2-long\"]",
 ];
 
 fn text(dice: &mut Dice) -> String {
