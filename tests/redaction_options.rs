@@ -103,6 +103,33 @@ fn a_rule_of_a_pack_renames_nothing_that_the_protocol_needs() {
 }
 
 #[test]
+fn a_known_secret_that_is_a_number_matches_any_number() {
+    let sandbox = Sandbox::new();
+    let ask = |pin: &str| call("1", "echo", &format!(r#"{{"text":"hi","page":0,"pin":{pin},"on":"x"}}"#));
+    let known = ["--secret-env", "PIN"];
+    record(&sandbox, "c.json", &known, &[("PIN", "123456")], &[ask("123456")]);
+    let text = sandbox.read("c.json");
+    assert!(text.contains("\"pin\": -0,") && !text.contains("123456"), "{text}");
+    for (options, asked, hits) in [
+        (&known[..], ask("123456"), true),
+        (&[], ask("123456"), true),
+        (&[], ask("-7.5e3"), true),
+        (&[], ask("0"), true),
+        (&[], ask("\"123456\""), false),
+        (&[], ask("[123456]"), false),
+        (&[], ask("1,\"more\":2"), false),
+        (&[], ask("123456").replace("\"page\":0", "\"page\":1"), false),
+    ] {
+        let words = [&["serve", "c.json", "--report", "r.jsonl"], options].concat();
+        let mut client = sandbox.mcpreel(words).env("PIN", "123456").start();
+        client.ask(&initialize("{}"));
+        let answer = client.ask(&asked);
+        assert_eq!(answer.contains("\"result\""), hits, "{asked} {answer}");
+        assert_eq!(client.close(if hits { 0 } else { 3 }).stderr.is_empty(), hits, "{asked}");
+    }
+}
+
+#[test]
 fn a_known_secret_is_in_no_spelling_in_the_cassette() {
     let sandbox = Sandbox::new();
     sandbox.file("keys.txt", "FAKE/pct+6Lk=2\r\n\nFAKE-ansi-4Hj7\n");

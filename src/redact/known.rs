@@ -101,11 +101,12 @@ impl Known {
         apart
     }
 
-    /// `text` without the values, and what was replaced: `placeholder` says what stands for one. `None` when none is in
-    /// it. A JSON text stays one.
+    /// `text` without the values, and what was replaced: `placeholder` says what stands for one, and `number` stands for
+    /// numbers that hold one. `None` when none is in it. A JSON text stays one.
     pub(super) fn replace(
         &self,
         text: &str,
+        number: &str,
         placeholder: &mut dyn FnMut(&str) -> String,
     ) -> Option<(String, Vec<Change>)> {
         if self.values.is_empty() {
@@ -120,7 +121,7 @@ impl Known {
         let mut at = 0;
         let mut changes = Vec::with_capacity(found.len());
         for (span, value) in &found {
-            let (span, number) = match &strings {
+            let (span, is_number) = match &strings {
                 None => (*span, false),
                 Some(tokens) => placed(tokens, *span),
             };
@@ -129,8 +130,9 @@ impl Known {
             }
             out.push_str(text.get(at..span.start)?);
             let start = out.len();
-            out.push_str(if number { "0" } else { "" });
-            if !number {
+            if is_number {
+                out.push_str(number);
+            } else {
                 out.push_str(&placeholder(value));
             }
             changes.push(Change { old: span, new: Span::new(start, out.len()) });
@@ -140,7 +142,7 @@ impl Known {
         if strings.is_some() && self::strings(&out).is_none() {
             // An escape was cut in two: whole strings go instead.
             let tokens = strings.unwrap_or_default();
-            return Some(whole_strings(text, &tokens, &found, placeholder));
+            return Some(whole_strings(text, &tokens, &found, number, placeholder));
         }
         Some((out, changes))
     }
@@ -181,6 +183,7 @@ fn whole_strings(
     text: &str,
     tokens: &[(Span, bool)],
     found: &[(Span, String)],
+    zero: &str,
     placeholder: &mut dyn FnMut(&str) -> String,
 ) -> (String, Vec<Change>) {
     let mut out = String::with_capacity(text.len());
@@ -191,7 +194,7 @@ fn whole_strings(
         let Some((_, value)) = hit else { continue };
         out.push_str(text.get(at..token.start).unwrap_or(""));
         let start = out.len();
-        out.push_str(&if *number { "0".to_owned() } else { placeholder(value) });
+        out.push_str(&if *number { zero.to_owned() } else { placeholder(value) });
         changes.push(Change { old: *token, new: Span::new(start, out.len()) });
         at = token.end;
     }
@@ -310,7 +313,7 @@ mod tests {
     fn scrub(values: &[&str], text: &str) -> String {
         let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
         let known = Known::new(&values).unwrap();
-        known.replace(text, &mut |_| "X".to_owned()).map_or_else(|| text.to_owned(), |(text, _)| text)
+        known.replace(text, "0", &mut |_| "X".to_owned()).map_or_else(|| text.to_owned(), |(text, _)| text)
     }
 
     #[test]

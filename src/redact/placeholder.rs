@@ -12,6 +12,13 @@ use super::pack::hex;
 /// The placeholder of head facts, which belong to no process and are not numbered.
 pub(super) const PLAIN: &str = "REDACTED";
 
+/// What stands for a number.
+pub(super) const ZERO: &str = "0";
+
+/// What stands for a number of a client that holds a known secret: no rule says in a replay where one was, so it must be
+/// told from zeros.
+pub(super) const NEGATIVE_ZERO: &str = "-0";
+
 /// What stands for the characters of a masked value, but for the last four.
 pub(super) const BULLET: char = '\u{2022}';
 

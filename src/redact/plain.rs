@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::document::Hit;
 use super::look::{Look, Scope};
 use super::nested::{in_fields, is_url, url_fields};
-use super::placeholder::{PLAIN, is_placeholder};
+use super::placeholder::{PLAIN, ZERO, is_placeholder};
 use super::redactor::replace_unnumbered;
 use super::rules::Rules;
 
@@ -53,7 +53,7 @@ impl Rules {
     /// A text without the known secrets, with placeholders that have no number; a JSON text stays one.
     #[must_use]
     pub fn without_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.known().replace(text, &mut |_| PLAIN.to_owned()) {
+        match self.known().replace(text, ZERO, &mut |_| PLAIN.to_owned()) {
             Some((text, _)) => Cow::Owned(text),
             None => Cow::Borrowed(text),
         }

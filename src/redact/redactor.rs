@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::document::Hit;
 use super::echo::Echoes;
 use super::look::Look;
-use super::placeholder::{Numbers, PLAIN};
+use super::placeholder::{NEGATIVE_ZERO, Numbers, PLAIN, ZERO};
 use super::rules::{KNOWN_SECRET, Rules};
 use super::written::{self, Steps, Written};
 use crate::jsonrpc::edit::Edits;
@@ -69,7 +69,7 @@ impl Redactor {
 
     /// Redacts one message; `None` when nothing has to change. Text that is not JSON is free text.
     pub fn redact(&mut self, text: &str, side: Side) -> Option<Redacted> {
-        self.without_known(text, |redactor, text| {
+        self.without_known(text, side, |redactor, text| {
             let hits = redactor.find(text, side);
             redactor.replace(text, &hits)
         })
@@ -104,7 +104,7 @@ impl Redactor {
             }
         }
         let fields = if edits.is_empty() { Cow::Borrowed(http) } else { Cow::Owned(edits.apply(http)) };
-        let whole = self.without_known(&fields, |redactor, text| {
+        let whole = self.without_known(&fields, side, |redactor, text| {
             let hits = redactor.find_in_facts(text, side);
             redactor.replace(text, &hits)
         });
@@ -159,14 +159,14 @@ impl Redactor {
     /// Redacts free text, such as a line of a log; `None` when nothing has to change. As [`Rules::redact_plain`],
     /// with numbered placeholders.
     pub fn redact_plain(&mut self, text: &str, side: Side) -> Option<Redacted> {
-        self.without_known(text, |redactor, text| redactor.plain(text, side))
+        self.without_known(text, side, |redactor, text| redactor.plain(text, side))
     }
 
     /// Free text or JSON that belongs to no message, such as a line of standard error: with all that was learnt so
     /// far, without numbers.
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
-        let known = self.rules.known().replace(text, &mut |_| PLAIN.to_owned());
+        let known = self.rules.known().replace(text, ZERO, &mut |_| PLAIN.to_owned());
         let text = known.as_ref().map_or(text, |(text, _)| text.as_str());
         let look = Look { echoes: Some(&self.echoes), ..Look::of(&self.rules) };
         let mut hits = look.hits(text);
@@ -209,11 +209,14 @@ impl Redactor {
     fn without_known(
         &mut self,
         text: &str,
+        side: Side,
         rest: impl FnOnce(&mut Self, &str) -> Option<Redacted>,
     ) -> Option<Redacted> {
         let rules = Arc::clone(&self.rules);
         let numbers = &mut self.numbers;
-        let Some((text, changes)) = rules.known().replace(text, &mut |value| numbers.label(value)) else {
+        let number = if side == Side::Client { NEGATIVE_ZERO } else { ZERO };
+        let Some((text, changes)) = rules.known().replace(text, number, &mut |value| numbers.label(value))
+        else {
             return rest(self, text);
         };
         let id = rules.id(KNOWN_SECRET);
@@ -288,7 +291,7 @@ fn is_json(text: &str) -> bool {
 
 fn replacement(rules: &Rules, hit: &Hit, placeholder: impl FnOnce(&str) -> String) -> String {
     if hit.number {
-        return "0".to_owned();
+        return ZERO.to_owned();
     }
     hit.encode(&rules.stand_in(hit.rule, &hit.value).unwrap_or_else(|| placeholder(&hit.value)))
 }

@@ -15,7 +15,7 @@ use super::look::Look;
 use super::manifest::{Manifest, Pack};
 use super::names::Names;
 use super::pack::TextPack;
-use super::placeholder::{FORMS, is_placeholder, mask, pseudonym};
+use super::placeholder::{FORMS, NEGATIVE_ZERO, is_placeholder, mask, pseudonym};
 use super::prefilter::Prefilter;
 use super::reference::{is_known_word, is_reference};
 use super::treatments::Treatments;
@@ -23,7 +23,7 @@ use super::triggers::Triggers;
 use super::written::Written;
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::Span;
-use crate::jsonrpc::tree::Tree;
+use crate::jsonrpc::tree::{Kind, Tree};
 
 /// Names whose values are secrets unless something says otherwise.
 const DEFAULT_GLOBS: [&str; 9] = [
@@ -279,6 +279,7 @@ impl Rules {
         let texts = self.texts.iter().filter(|rule| fired.contains(rule.id.as_str())).cloned().collect();
         let mut rules = Self::compile(self.list.clone(), texts, self.packs.clone());
         rules.salted = self.salted;
+        rules.with_known = self.with_known;
         rules
     }
 
@@ -390,10 +391,11 @@ impl Rules {
     pub fn treatments(&self, tree: &Tree<'_>, written: Written<'_>) -> Treatments {
         let look = self.compared(written);
         let may_be_named = || look.named && may_name_placeholders(tree.text);
-        if !look.message(tree.text) && !may_be_named() {
-            return Treatments::default();
-        }
-        Treatments::of(&Document::compared(&look, tree, written))
+        let treatments = match look.message(tree.text) || may_be_named() {
+            true => Treatments::of(&Document::compared(&look, tree, written)),
+            false => Treatments::default(),
+        };
+        self.with_known_numbers(tree, written, treatments)
     }
 
     fn compared(&self, written: Written<'_>) -> Look<'_> {
@@ -412,12 +414,28 @@ impl Rules {
     pub fn verbatim(&self, tree: &Tree<'_>, written: Written<'_>) -> Treatments {
         let look = self.compared(written);
         if !look.message(tree.text) {
-            return Treatments::default();
+            return self.with_known_numbers(tree, written, Treatments::default());
         }
         let is_ours =
             |hit: &Hit| hit.number || is_placeholder(&hit.value) || self.text(hit.rule) == Some(&hit.value);
         let document = Document::compared(&look, tree, written);
-        Treatments::verbatim(&document, &|hit| written.is_redacted() && is_ours(hit))
+        let verbatim = Treatments::verbatim(&document, &|hit| written.is_redacted() && is_ours(hit));
+        self.with_known_numbers(tree, written, verbatim)
+    }
+
+    /// Lets any number stand where one held a known secret.
+    fn with_known_numbers(
+        &self,
+        tree: &Tree<'_>,
+        written: Written<'_>,
+        treatments: Treatments,
+    ) -> Treatments {
+        if !(written.is_redacted() && self.with_known) {
+            return treatments;
+        }
+        let numbers = tree.iter().filter(|(_, node)| node.kind == Kind::Number);
+        let held = numbers.filter(|(index, _)| tree.text_of(*index) == NEGATIVE_ZERO);
+        treatments.with_numbers(held.map(|(index, _)| index).collect())
     }
 
     pub(super) fn known(&self) -> &Known {

@@ -16,6 +16,12 @@ pub fn fit_whole(recorded: &[u8], live: &[u8]) -> Option<Vec<String>> {
     let piece = |from: usize, to: usize| unescape(live.get(from..to).unwrap_or_default());
     let mut rest = spans.as_slice();
     for string in (Strings { form: live, at: 0 }) {
+        // Numbers stand beside strings.
+        while let [span, behind @ ..] = rest
+            && span.start < string.start
+        {
+            rest = behind;
+        }
         let count = rest.iter().take_while(|span| span.end <= string.end).count();
         if let Some((inside, behind)) = rest.split_at_checked(count).filter(|(inside, _)| !inside.is_empty())
         {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::document::{Document, Hit, New, Removal};
+use super::placeholder::NEGATIVE_ZERO;
 use crate::jsonrpc::canonical::{self, Treat};
 use crate::jsonrpc::edit::Edits;
 use crate::jsonrpc::scan::Span;
@@ -151,13 +152,25 @@ impl Treatments {
     #[must_use]
     pub fn with_any(mut self, nodes: Vec<(usize, String)>) -> Self {
         for (node, value) in nodes {
-            if let Err(at) = self.nodes.binary_search_by_key(&node, |entry| entry.0) {
-                let form = format!("\"{OPEN}{}{CLOSE}\"", self.parts.len());
-                self.nodes.insert(at, (node, Treat::As(form.into_bytes())));
-                self.parts.push(value);
-            }
+            self.open(node, value, b"\"", b"\"");
         }
         self
+    }
+
+    /// Lets any number stand in the place of these ones.
+    pub(super) fn with_numbers(mut self, nodes: Vec<usize>) -> Self {
+        for node in nodes {
+            self.open(node, NEGATIVE_ZERO.to_owned(), &[NUMBER], b"");
+        }
+        self
+    }
+
+    fn open(&mut self, node: usize, value: String, front: &[u8], back: &[u8]) {
+        if let Err(at) = self.nodes.binary_search_by_key(&node, |entry| entry.0) {
+            let form = format!("{OPEN}{}{CLOSE}", self.parts.len());
+            self.nodes.insert(at, (node, Treat::As([front, form.as_bytes(), back].concat())));
+            self.parts.push(value);
+        }
     }
 
     /// What to do with a node; the argument of [`canonical::write`].
@@ -247,6 +260,9 @@ fn covers(document: &Document<'_, '_>, dropped: &[bool]) -> Vec<(String, Cover)>
 /// In a comparison form: any text up to the end of the string it stands in. No UTF-8 has this byte.
 pub const ANY: u8 = 0xff;
 
+/// In front of an [`ANY`] that stands for a number. No UTF-8 has this byte, either.
+const NUMBER: u8 = 0xfe;
+
 /// Around the number of a part, until [`Treatments::settle`]. Characters that no text should have.
 const OPEN: &str = "\u{10fffe}";
 const CLOSE: &str = "\u{10ffff}";
@@ -281,7 +297,7 @@ pub fn fit(recorded: &[u8], live: &[u8]) -> Option<Vec<String>> {
 /// The same: where those texts stand in the live form.
 pub(super) fn fit_spans(recorded: &[u8], live: &[u8]) -> Option<Vec<Span>> {
     let mut pieces = recorded.split(|byte| *byte == ANY);
-    let first = pieces.next()?;
+    let (first, mut number) = before_number(pieces.next()?);
     let mut rest = live.strip_prefix(first)?;
     let mut spans = Vec::new();
     let mut pieces = pieces.peekable();
@@ -289,11 +305,16 @@ pub(super) fn fit_spans(recorded: &[u8], live: &[u8]) -> Option<Vec<Span>> {
     let mut string_end = None;
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
+        let (piece, next) = before_number(piece);
         let start = live.len() - rest.len();
         let end = string_end.filter(|end| start <= *end).unwrap_or_else(|| start + inside_string(rest));
         string_end = Some(end);
         let room = end - start;
-        let end = if last {
+        let end = if std::mem::replace(&mut number, next) {
+            let digits = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+            let end = rest.iter().take_while(digits).count();
+            (end > 0 && rest.get(end..)?.starts_with(piece)).then_some(end)?
+        } else if last {
             // What is left must end exactly there.
             let end = rest.len().checked_sub(piece.len())?;
             (end <= room && rest.ends_with(piece) && !is_escaped(rest, end)).then_some(end)?
@@ -314,6 +335,11 @@ pub(super) fn fit_spans(recorded: &[u8], live: &[u8]) -> Option<Vec<Span>> {
         rest = rest.get(end + piece.len()..)?;
     }
     rest.is_empty().then_some(spans)
+}
+
+/// What stands in front of an [`ANY`], and whether that stands for a number.
+fn before_number(piece: &[u8]) -> (&[u8], bool) {
+    piece.strip_suffix(&[NUMBER]).map_or((piece, false), |front| (front, true))
 }
 
 /// Whether the byte at `at` is the second of an escape.
@@ -352,9 +378,21 @@ mod tests {
             ("\"*\"", "1", None),
             ("\"a*\"", "\"b\"", None),
             ("\"a\"", "\"a\"", Some(vec![])),
+            ("[#*,\"b*\",]", "[12,\"bc\",]", Some(vec!["12", "c"])),
+            ("{a:#*,b:#*,}", "{a:-1.5e3,b:2,}", Some(vec!["-1.5e3", "2"])),
+            ("#*", "7", Some(vec!["7"])),
+            ("#*", "", None),
+            ("[#*,]", "[1,2,]", None),
+            ("[#*,]", "[\"1\",]", None),
         ] {
-            let recorded: Vec<u8> =
-                recorded.bytes().map(|byte| if byte == b'*' { ANY } else { byte }).collect();
+            let recorded: Vec<u8> = recorded
+                .bytes()
+                .map(|byte| match byte {
+                    b'*' => ANY,
+                    b'#' => NUMBER,
+                    _ => byte,
+                })
+                .collect();
             let expected: Option<Vec<String>> =
                 expected.map(|values| values.into_iter().map(str::to_owned).collect());
             assert_eq!(fit(&recorded, live.as_bytes()), expected, "{live}");
