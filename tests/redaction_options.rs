@@ -130,6 +130,22 @@ fn a_known_secret_that_is_a_number_matches_any_number() {
 }
 
 #[test]
+fn a_line_that_is_a_number_stays_one() {
+    let sandbox = Sandbox::new();
+    let server =
+        sandbox.script("server", "IFS= read -r line\nprintf '123456\\n 4012888888881881\\ntrue\\n'\n");
+    let words = ["record", "-q", "--cassette", "c.json", "--secret-env", "PIN", "--", &server];
+    let done = sandbox.mcpreel(words).env("PIN", "123456").input(initialize("{}") + "\n").run().expect(0);
+    assert_eq!(done.stderr(), "");
+    let cassette: serde_json::Value = serde_json::from_str(&sandbox.read("c.json")).unwrap();
+    let said: Vec<String> = cassette["messages"].as_array().unwrap()[1..]
+        .iter()
+        .map(|record| record["payload"].to_string())
+        .collect();
+    assert_eq!(said, ["0", "4012888888881881", "true"]);
+}
+
+#[test]
 fn a_known_secret_is_in_no_spelling_in_the_cassette() {
     let sandbox = Sandbox::new();
     sandbox.file("keys.txt", "FAKE/pct+6Lk=2\r\n\nFAKE-ansi-4Hj7\n");

@@ -150,7 +150,10 @@ impl Known {
 
 /// The scalars of a JSON text, strings without their quotes; `None` for what is no JSON.
 fn strings(text: &str) -> Option<Vec<(Span, bool)>> {
-    if !text.trim_ascii_start().starts_with(['{', '[', '"']) {
+    if text
+        .trim_ascii_start()
+        .starts_with(|first: char| !(first.is_ascii_alphanumeric() || "{[\"-".contains(first)))
+    {
         return None;
     }
     let mut lexer = Lexer::new(text);
@@ -337,6 +340,9 @@ mod tests {
                 r#"{"X":1,"method":"X","id":"X"}"#,
             ),
             ("12345678", r#"{"a":12345678,"b":[912345678]}"#, r#"{"a":0,"b":[0]}"#),
+            ("12345678", " 12345678 ", " 0 "),
+            ("12345678", "-12345678.5", "0"),
+            ("12345678", "12345678 or so", "X or so"),
             ("geheimé", r#"{"a":"geheim\u00e9 geheim%C3%A9 geheimé"}"#, r#"{"a":"X X X"}"#),
             ("FAKE-hex-1", "46414b452d6865782d31 and 46:41:4B:45:2D:68:65:78:2D:31", "X and X"),
             ("nothing here", r#"{"a":"b"}"#, r#"{"a":"b"}"#),
