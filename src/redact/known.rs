@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::jsonrpc::edit::Change;
 use crate::jsonrpc::lexer::{Lexer, Token};
 use crate::jsonrpc::scan::Span;
+use crate::jsonrpc::string;
 
 /// The fewest characters of a known secret: shorter ones stand in every other word.
 pub const SHORTEST: usize = 4;
@@ -276,8 +277,19 @@ fn text_pattern(value: &str) -> String {
     pattern
 }
 
-/// A pattern for a value as Base64, at each alignment, and as hexadecimal digits.
+/// A pattern for a value as Base64, at each alignment, and as hexadecimal digits: as it is, and as JSON has it, since
+/// what is encoded may be JSON.
 fn encoded_pattern(value: &str) -> String {
+    let mut escaped = String::new();
+    string::escape_into(&mut escaped, value);
+    let mut forms = encoded_forms(value);
+    if escaped != value {
+        forms.extend(encoded_forms(&escaped));
+    }
+    forms.join("|")
+}
+
+fn encoded_forms(value: &str) -> Vec<String> {
     let mut forms: Vec<String> = (0..3)
         .filter_map(|front| {
             let mut padded = vec![0; front];
@@ -294,7 +306,7 @@ fn encoded_pattern(value: &str) -> String {
         .collect();
     let hex: Vec<String> = value.bytes().map(|byte| format!("(?i:{byte:02x})")).collect();
     forms.push(hex.join("[: ]?"));
-    forms.join("|")
+    forms
 }
 
 /// A letter of Base64 in either alphabet, in any spelling, with line breaks in front.
@@ -355,6 +367,14 @@ mod tests {
                 let text = format!("see {}", engine.encode(format!("{front}FAKE>>b64??9 and more")));
                 assert_eq!(scrub(&["FAKE>>b64??9"], &text), "see X", "{text}");
             }
+        }
+        for front in ["", "a", "ab"] {
+            let json = format!(r#"{{"{front}":"say \"x\\y\"\n","b":1}}"#);
+            assert_eq!(
+                scrub(&["say \"x\\y\"\n"], &format!("see {}", STANDARD.encode(json))),
+                "see X",
+                "{front}"
+            );
         }
         assert_eq!(scrub(&["FAKE-1", "FAKE-1-long"], "FAKE-1-long FAKE-1"), "X X");
     }
