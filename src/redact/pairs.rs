@@ -98,5 +98,29 @@ pub(super) fn is_binary(tree: &Tree<'_>, index: usize) -> bool {
     let Some(media) = tree.member(parent, "mimeType") else { return false };
     let media = decode(tree.text_of(media)).to_ascii_lowercase();
     let textual = ["text/", "json", "xml", "yaml", "javascript", "x-www-form-urlencoded"];
-    !textual.iter().any(|word| media.contains(word))
+    let words = [
+        "toml",
+        "yml",
+        "csv",
+        "sql",
+        "graphql",
+        "ini",
+        "env",
+        "properties",
+        "pem",
+        "jwt",
+        "sh",
+        "shellscript",
+        "typescript",
+        "ecmascript",
+        "markdown",
+        "html",
+    ];
+    let (kind, _) = media.split_once(';').unwrap_or((&media, ""));
+    let mut parts = kind.split(['/', '.', '+', '-']).map(str::trim);
+    // What says nothing may be anything.
+    let is_text = media.trim().is_empty()
+        || textual.iter().any(|word| media.contains(word))
+        || parts.any(|part| words.contains(&part));
+    !is_text
 }

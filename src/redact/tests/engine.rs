@@ -205,6 +205,26 @@ fn values_that_route_lose_credentials_only() {
             r#"{"id":1,"result":{"content":[{"type":"image","mimeType":"image/png","data":"cGFzc3dvcmQ9aHVudGVyMiEh"}]}}"#,
         ),
         (
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/toml","blob":"cGFzc3dvcmQ9aHVudGVyMiEh"}]}}"#,
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/toml","blob":"REDACTED-1"}]}}"#,
+        ),
+        (
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"","blob":"cGFzc3dvcmQ9aHVudGVyMiEh"}]}}"#,
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"","blob":"REDACTED-1"}]}}"#,
+        ),
+        (
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/x-sh","blob":"cGFzc3dvcmQ9aHVudGVyMiEh"}]}}"#,
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/x-sh","blob":"REDACTED-1"}]}}"#,
+        ),
+        (
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/yaml; charset=utf-8","blob":"cGFzc3dvcmQ9aHVudGVyMiEh"}]}}"#,
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/yaml; charset=utf-8","blob":"REDACTED-1"}]}}"#,
+        ),
+        (
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/geo+json","blob":"cGFzc3dvcmQ9aHVudGVyMiEh"}]}}"#,
+            r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"application/geo+json","blob":"REDACTED-1"}]}}"#,
+        ),
+        (
             r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"text/plain","blob":"cGFzc3dvcmQ9aHVudGVyMiEh"}]}}"#,
             r#"{"id":1,"result":{"contents":[{"uri":"x:y","mimeType":"text/plain","blob":"REDACTED-1"}]}}"#,
         ),
