@@ -17,6 +17,7 @@ mod detect;
 mod document;
 mod echo;
 mod encoded;
+mod forms;
 mod glance;
 mod key;
 mod known;

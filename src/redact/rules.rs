@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use memchr::memmem::Finder;
-use regex::Regex;
 
 use super::detect::{Strategy, TextRule};
 use super::document::{Document, Hit};
+use super::forms::Forms;
 use super::key::{Count, Glob, Name, Spared, is_count, is_protocol, nature};
 use super::known::Known;
 use super::look::Look;
 use super::manifest::{Manifest, Pack};
 use super::names::Names;
 use super::pack::TextPack;
-use super::placeholder::{FORMS, NEGATIVE_ZERO, is_placeholder, mask, pseudonym};
+use super::placeholder::{NEGATIVE_ZERO, is_placeholder, mask, pseudonym};
 use super::prefilter::Prefilter;
 use super::reference::{is_known_word, is_reference};
 use super::treatments::Treatments;
@@ -123,7 +123,7 @@ pub struct Rules {
     salted: bool,
     profile: Option<String>,
     /// How placeholders are told from other text.
-    forms: OnceLock<Option<Regex>>,
+    forms: OnceLock<Option<Forms>>,
     names: Names,
 }
 
@@ -389,13 +389,22 @@ impl Rules {
     /// placeholders in it, which `written` tells, stand for any text.
     #[must_use]
     pub fn treatments(&self, tree: &Tree<'_>, written: Written<'_>) -> Treatments {
-        let look = self.compared(written);
-        let may_be_named = || look.named && may_name_placeholders(tree.text);
-        let treatments = match look.message(tree.text) || may_be_named() {
-            true => Treatments::of(&Document::compared(&look, tree, written)),
+        let treatments = match self.may_change(tree.text, written) {
+            true => Treatments::of(&Document::compared(&self.compared(written), tree, written)),
             false => Treatments::default(),
         };
         self.with_known_numbers(tree, written, treatments)
+    }
+
+    /// Whether a message of a client is compared as it is: [`Rules::treatments`] has nothing to say of it.
+    #[must_use]
+    pub fn leaves(&self, message: &str, written: Written<'_>) -> bool {
+        !(self.may_change(message, written) || written.is_redacted() && self.with_known)
+    }
+
+    fn may_change(&self, message: &str, written: Written<'_>) -> bool {
+        let look = self.compared(written);
+        look.message(message) || (look.named && may_name_placeholders(message))
     }
 
     fn compared(&self, written: Written<'_>) -> Look<'_> {
@@ -476,22 +485,13 @@ impl Rules {
 
     /// Where placeholders stand in a text, in order: ours, and the fixed texts of the rules.
     pub(super) fn placeholders(&self, text: &str) -> Vec<Span> {
-        let Some(forms) = self.forms() else { return Vec::new() };
-        forms.find_iter(text).map(|found| Span::new(found.start(), found.end())).collect()
+        self.forms().map_or_else(Vec::new, |forms| forms.find(text))
     }
 
     /// What looks like a placeholder.
-    pub(super) fn forms(&self) -> Option<&Regex> {
-        let build = || {
-            let numbers = 0..self.list.len() + self.texts.len();
-            let mut fixed: Vec<&str> =
-                numbers.filter_map(|rule| self.text(rule)).filter(|text| !text.is_empty()).collect();
-            fixed.sort_by_key(|text| std::cmp::Reverse(text.len()));
-            let mut pattern: String =
-                fixed.iter().fold(String::new(), |out, text| out + &regex::escape(text) + "|");
-            pattern.push_str(FORMS);
-            Regex::new(&pattern).ok()
-        };
+    pub(super) fn forms(&self) -> Option<&Forms> {
+        let numbers = 0..self.list.len() + self.texts.len();
+        let build = || Forms::new(numbers.filter_map(|rule| self.text(rule)));
         self.forms.get_or_init(build).as_ref()
     }
 

@@ -141,8 +141,8 @@ fn may_hold_others(rules: &Rules, text: &str, written: &[Span]) -> bool {
     let Some(forms) = rules.forms() else { return false };
     let starts = written.iter().map(|span| span.start).chain([text.len()]);
     let mut between = std::iter::once(0).chain(written.iter().map(|span| span.end)).zip(starts);
-    memchr::memchr3(b'\\', b'%', b'+', text.as_bytes()).is_some()
-        || between.any(|(from, to)| text.get(from..to).is_some_and(|own| forms.is_match(own)))
+    forms.may_be_hidden(text)
+        || between.any(|(from, to)| text.get(from..to).is_some_and(|own| forms.may_be_in(own)))
 }
 
 /// Where placeholders stand in the message `text[whole]` by the note of its record, in order. `None` where the note is
