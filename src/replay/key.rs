@@ -49,9 +49,9 @@ impl Rules {
         self
     }
 
-    /// Whether nothing but the protocol's own rules counts.
-    fn is_plain(&self) -> bool {
-        self.longest == 0 && self.classes.is_empty() && self.matching.is_empty()
+    /// Whether nothing but the protocol's own rules counts for a message.
+    fn leaves(&self, message: &str, written: Written<'_>) -> bool {
+        self.longest == 0 && self.classes.is_empty() && self.matching.leaves(message, written)
     }
 
     /// The redaction rules, for what is shown of live requests.
@@ -423,7 +423,9 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, written: Written<'_>
     let mut literal = None;
     // All initialize parameters are the client's own business.
     if method != "initialize" && !params.is_empty() && params != "{}" && params != "null" {
-        let looked_at = if rules.is_plain() {
+        let written = written.within(view.whole.start);
+        let plain = rules.leaves(view.whole.of(text), written);
+        let looked_at = if plain {
             Tree::of(params).ok().map(|tree| (tree, 0))
         } else {
             // Rules by pointer are about the whole message.
@@ -431,7 +433,11 @@ pub fn of(text: &str, view: &View, era: Era, rules: &Rules, written: Written<'_>
             message.and_then(|tree| tree.member(0, "params").map(|root| (tree, root)))
         };
         if let Some((tree, root)) = looked_at {
-            let filter = Filter::new(&method, &tree, root, rules, written.within(view.whole.start));
+            let redacted = match plain {
+                true => redact::Treatments::default(),
+                false => rules.treatments(&tree, written),
+            };
+            let filter = Filter { method: &method, tree: &tree, params: root, rules, plain, redacted };
             let start = bytes.len();
             canonical::write(&tree, root, &mut bytes, &mut |index| filter.treat(index));
             // Parameters of which nothing counts equal no parameters.
@@ -481,23 +487,12 @@ struct Filter<'t, 'a> {
     tree: &'t Tree<'a>,
     params: usize,
     rules: &'t Rules,
+    /// Nothing but the protocol's own rules counts.
     plain: bool,
     redacted: redact::Treatments,
 }
 
-impl<'t, 'a> Filter<'t, 'a> {
-    fn new(
-        method: &'t str,
-        tree: &'t Tree<'a>,
-        params: usize,
-        rules: &'t Rules,
-        written: Written<'_>,
-    ) -> Self {
-        let plain = rules.is_plain();
-        let redacted = if plain { redact::Treatments::default() } else { rules.treatments(tree, written) };
-        Self { method, tree, params, rules, plain, redacted }
-    }
-
+impl Filter<'_, '_> {
     fn treat(&self, index: usize) -> Treat {
         let Some(node) = self.tree.node(index) else { return Treat::Keep };
         if node.parent == self.params
