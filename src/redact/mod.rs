@@ -13,6 +13,7 @@
 //! called alike), and everything MCP reserves in `_meta`.
 
 mod blocks;
+mod compared;
 mod detect;
 mod document;
 mod echo;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use super::compared::may_name_placeholders;
 use super::roles::Roles;
-use super::rules::{Facts, Rules, may_name_placeholders};
+use super::rules::{Facts, Rules};
 use crate::jsonrpc::string;
 
 /// Longer names are not remembered.

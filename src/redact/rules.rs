@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock, OnceLock};
-
-use memchr::memmem::Finder;
+use std::sync::{Arc, OnceLock};
 
 use super::detect::{Strategy, TextRule};
-use super::document::{Document, Hit};
+use super::document::Hit;
 use super::forms::Forms;
 use super::key::{Count, Glob, Name, Spared, is_count, is_protocol, nature};
 use super::known::Known;
@@ -15,15 +13,12 @@ use super::look::Look;
 use super::manifest::{Manifest, Pack};
 use super::names::Names;
 use super::pack::TextPack;
-use super::placeholder::{NEGATIVE_ZERO, is_placeholder, mask, pseudonym};
+use super::placeholder::{mask, pseudonym};
 use super::prefilter::Prefilter;
 use super::reference::{is_known_word, is_reference};
-use super::treatments::Treatments;
 use super::triggers::Triggers;
-use super::written::Written;
 use crate::error::{Error, Result};
 use crate::jsonrpc::scan::Span;
-use crate::jsonrpc::tree::{Kind, Tree};
 
 /// Names whose values are secrets unless something says otherwise.
 const DEFAULT_GLOBS: [&str; 9] = [
@@ -118,7 +113,7 @@ pub struct Rules {
     unhinted: bool,
     known: Known,
     /// Known secrets were looked for, whether or not we have them.
-    with_known: bool,
+    pub(super) with_known: bool,
     salt: Option<Arc<[u8]>>,
     salted: bool,
     profile: Option<String>,
@@ -385,68 +380,6 @@ impl Rules {
         Look::of(self).hits(text)
     }
 
-    /// How the values of one message of a client are to be compared so that a redacted value equals any live one: the
-    /// placeholders in it, which `written` tells, stand for any text.
-    #[must_use]
-    pub fn treatments(&self, tree: &Tree<'_>, written: Written<'_>) -> Treatments {
-        let treatments = match self.may_change(tree.text, written) {
-            true => Treatments::of(&Document::compared(&self.compared(written), tree, written)),
-            false => Treatments::default(),
-        };
-        self.with_known_numbers(tree, written, treatments)
-    }
-
-    /// Whether a message of a client is compared as it is: [`Rules::treatments`] has nothing to say of it.
-    #[must_use]
-    pub fn leaves(&self, message: &str, written: Written<'_>) -> bool {
-        !(self.may_change(message, written) || written.is_redacted() && self.with_known)
-    }
-
-    fn may_change(&self, message: &str, written: Written<'_>) -> bool {
-        let look = self.compared(written);
-        look.message(message) || (look.named && may_name_placeholders(message))
-    }
-
-    fn compared(&self, written: Written<'_>) -> Look<'_> {
-        let placeholders = written.is_redacted();
-        Look { client: true, placeholders, named: written != Written::Nothing, ..Look::of(self) }
-    }
-
-    /// Where in a message there is text that a replay takes for placeholders, when nothing says otherwise.
-    pub(super) fn look_alikes(&self, tree: &Tree<'_>) -> Vec<Span> {
-        Document::message(&self.compared(Written::All), tree).placeholders()
-    }
-
-    /// The same for comparing messages as they are written: what rules cover is left out, all else counts, and in a
-    /// recorded message any text may stand in the place of a placeholder.
-    #[must_use]
-    pub fn verbatim(&self, tree: &Tree<'_>, written: Written<'_>) -> Treatments {
-        let look = self.compared(written);
-        if !look.message(tree.text) {
-            return self.with_known_numbers(tree, written, Treatments::default());
-        }
-        let is_ours =
-            |hit: &Hit| hit.number || is_placeholder(&hit.value) || self.text(hit.rule) == Some(&hit.value);
-        let document = Document::compared(&look, tree, written);
-        let verbatim = Treatments::verbatim(&document, &|hit| written.is_redacted() && is_ours(hit));
-        self.with_known_numbers(tree, written, verbatim)
-    }
-
-    /// Lets any number stand where one held a known secret.
-    fn with_known_numbers(
-        &self,
-        tree: &Tree<'_>,
-        written: Written<'_>,
-        treatments: Treatments,
-    ) -> Treatments {
-        if !(written.is_redacted() && self.with_known) {
-            return treatments;
-        }
-        let numbers = tree.iter().filter(|(_, node)| node.kind == Kind::Number);
-        let held = numbers.filter(|(index, _)| tree.text_of(*index) == NEGATIVE_ZERO);
-        treatments.with_numbers(held.map(|(index, _)| index).collect())
-    }
-
     pub(super) fn known(&self) -> &Known {
         &self.known
     }
@@ -550,13 +483,6 @@ impl Rules {
         let harmless = || count() || is_known_word(name, value) || is_reference(self, value);
         (!self.is_default(rule) || !harmless()).then_some(rule)
     }
-}
-
-/// Whether a member may have a placeholder for a name.
-pub(super) fn may_name_placeholders(text: &str) -> bool {
-    static PARTS: LazyLock<[Finder<'_>; 2]> =
-        LazyLock::new(|| ["EDACTED-", "edacted-"].map(|part| Finder::new(part.as_bytes())));
-    PARTS.iter().any(|part| part.find(text.as_bytes()).is_some())
 }
 
 impl Rule {

@@ -2,9 +2,9 @@
 //!
 //! Each connection has a thread, which reads a request, has it played, and writes what comes of it. Playing is done under
 //! a lock by whoever has something for the player, since what is recorded is mostly there at once: a thread that plays
-//! would cost two switches between threads for every request, more than all the rest. The main thread plays what time
-//! brings. `stage` has the lock, `hub` is the player's side, `endpoint` and `reply` are the connection's, `checks` decides
-//! what may be posted.
+//! would cost two switches between threads for every request, more than all the rest. What takes its time and needs no
+//! player, such as the key of a request, is done before. The main thread plays what time brings. `stage` has the lock,
+//! `hub` is the player's side, `endpoint` and `reply` are the connection's, `checks` decides what may be posted.
 
 pub mod behind;
 pub mod checks;
