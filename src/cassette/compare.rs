@@ -74,7 +74,7 @@ fn traffic(cassette: &Cassette) -> Traffic {
             let key = (record.server, record.conn, record.session, id);
             match (record.from, view.shape) {
                 (Side::Client, Shape::Request) => {
-                    open.entry(key).or_default().push_back(form(cassette, &view));
+                    open.entry(key).or_default().push_back(asked(cassette, record, &view));
                 }
                 (Side::Server, Shape::Response) => {
                     if let Some(request) = open.get_mut(&key).and_then(VecDeque::pop_front) {
@@ -83,7 +83,7 @@ fn traffic(cassette: &Cassette) -> Traffic {
                     }
                 }
                 (_, Shape::Notification) if is_uncounted(&view.method_name(&cassette.text)) => {}
-                _ => *traffic.others.entry(place(form(cassette, &view))).or_default() += 1,
+                _ => *traffic.others.entry(place(asked(cassette, record, &view))).or_default() += 1,
             }
         }
         let line = match record.body {
@@ -94,10 +94,7 @@ fn traffic(cassette: &Cassette) -> Traffic {
         let more = record.more.as_ref().filter(|more| !more.stream_get);
         let end = more.and_then(|more| more.end.as_deref()).map(|end| format!("end {end}").into_bytes());
         let refused = more.and_then(|more| more.http.as_deref()).and_then(refusal);
-        // Without it a replay takes more for placeholders.
-        let note = more.and_then(|more| more.placeholders.as_deref());
-        let note = note.map(|note| format!("placeholders {note}").into_bytes());
-        for form in line.into_iter().chain(end).chain(refused).chain(note) {
+        for form in line.into_iter().chain(end).chain(refused) {
             *traffic.others.entry(place(form)).or_default() += 1;
         }
     }
@@ -108,6 +105,18 @@ fn traffic(cassette: &Cassette) -> Traffic {
         }
     }
     traffic
+}
+
+/// The comparison form of a message, and for one of a client what redaction did to it: a replay takes the same text for
+/// a placeholder in one message, and for itself in another.
+fn asked(cassette: &Cassette, record: &Record, view: &View) -> Vec<u8> {
+    let mut form = form(cassette, view);
+    let more = record.more.as_ref().filter(|more| record.from == Side::Client && !more.redacted.is_empty());
+    if let Some(more) = more {
+        let note = more.placeholders.as_deref().unwrap_or_default();
+        form.extend_from_slice(format!(" redacted {note}").as_bytes());
+    }
+    form
 }
 
 /// The status of an answer that is no success.
@@ -215,6 +224,23 @@ mod tests {
             ],
         ] {
             assert!(same(&old, &cassette(&messages)), "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_text_in_one_message_may_be_a_placeholder_in_another() {
+        let ask = |marks: &str| {
+            let text = r#"{"id":1,"method":"tools/call","params":{"arguments":{"ip":"192.0.2.1"}}}"#;
+            cassette(&[
+                &format!(r#"{{"from":"client",{marks}"payload":{text}}}"#),
+                r#"{"from":"server","payload":{"id":1,"result":{}}}"#,
+            ])
+        };
+        let forms = ["", r#""redacted":["r"],"#, r#""redacted":["r"],"placeholders":{},"#];
+        for (one, left) in forms.iter().enumerate() {
+            for (other, right) in forms.iter().enumerate() {
+                assert_eq!(same(&ask(left), &ask(right)), one == other, "{left} {right}");
+            }
         }
     }
 
