@@ -20,8 +20,8 @@ pub(super) fn named_by_neighbour(rules: &Rules, tree: &Tree<'_>, index: usize) -
     let literal = tree.text_of(index);
     match (parent.kind, node.kind) {
         (Kind::Object, _) => {
-            VALUES.iter().any(|name| tree.name_is(index, name)).then_some(())?;
-            let names = NAMES.iter().find_map(|name| tree.member(node.parent, name));
+            is_called(tree, index, &VALUES).then_some(())?;
+            let names = tree.children(node.parent).find(|child| is_called(tree, *child, &NAMES));
             let name = decode(tree.text_of(names.filter(|name| is_string(tree, *name))?));
             if matches!(node.kind, Kind::Object | Kind::Array) {
                 return if schema::is_one(tree, index) { None } else { rules.named(&name) };
@@ -40,7 +40,9 @@ pub(super) fn named_by_neighbour(rules: &Rules, tree: &Tree<'_>, index: usize) -
             if option.is_some() && decode(literal).starts_with("--") {
                 return None;
             }
-            let two = before == node.parent + 1 && parent.next == index + 1;
+            let two = before == node.parent + 1
+                && parent.next == index + 1
+                && (is_header(&name) || is_listed(tree, parent.parent, node.parent));
             let name = option.or_else(|| two.then_some(&*name))?;
             let plain =
                 name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
@@ -49,6 +51,25 @@ pub(super) fn named_by_neighbour(rules: &Rules, tree: &Tree<'_>, index: usize) -
         }
         _ => None,
     }
+}
+
+/// Whether a member has one of these names, in any case.
+fn is_called(tree: &Tree<'_>, index: usize, names: &[&str]) -> bool {
+    let name = tree.node(index).and_then(|node| node.name);
+    name.is_some_and(|name| {
+        let name = decode(name.of(tree.text));
+        names.iter().any(|known| known.eq_ignore_ascii_case(&name))
+    })
+}
+
+/// Whether a word looks like the name of a header field: two plain words in a list are no pair.
+fn is_header(name: &str) -> bool {
+    name.contains('-') || name.starts_with(|first: char| first.is_ascii_uppercase())
+}
+
+/// Whether a list stands in a list.
+fn is_listed(tree: &Tree<'_>, above: usize, list: usize) -> bool {
+    above != list && tree.node(above).is_some_and(|node| node.kind == Kind::Array)
 }
 
 /// Whether a node among the protocol's own is a value that MCP defines beside a name: what was typed so far

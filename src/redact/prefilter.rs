@@ -89,7 +89,7 @@ impl Prefilter {
             pointers: Needs::of(&pointers, Words::of),
             escape: memmem::Finder::new(b"\\u00"),
             dashes: memmem::Finder::new(b"--"),
-            value: memmem::Finder::new(b"\"value"),
+            value: memmem::Finder::new(b"alue"),
         }
     }
 
@@ -131,7 +131,7 @@ impl Prefilter {
             || memchr::memchr_iter(b'[', bytes).any(|at| self.begins_with_name(bytes, at + 1))
             || self.dashes.find_iter(bytes).any(|at| self.begins_with_name(bytes, at + 2))
             // Names may stand beside their values: `{"name":"password","value":"x"}`.
-            || self.value.find(bytes).is_some()
+            || self.value.find_iter(bytes).any(|at| names_value(bytes, at))
             || layouts::may_name(bytes, &|name| self.name(name))
             || has_encoded_sign(bytes)
     }
@@ -264,6 +264,11 @@ fn behind_blanks(mut rest: &[u8]) -> &[u8] {
             _ => return rest,
         }
     }
+}
+
+/// Whether these letters end `"value` or `"Value`.
+fn names_value(bytes: &[u8], at: usize) -> bool {
+    bytes.get(..at).is_some_and(|front| front.ends_with(b"\"v") || front.ends_with(b"\"V"))
 }
 
 /// Whether a sign is percent-encoded: it may be what marks a name in a text inside, as in `?next=https%3A%2F%2Fh%2F%3Ftoken%3Dx`.
