@@ -182,8 +182,8 @@ fn value_behind(rules: &Rules, text: &str, name: &Named, at: usize, quotes: &Quo
     match separator {
         b' ' if !name.span.of(text).starts_with("--") => return None,
         b' ' => {}
-        // `a == b`.
-        b'=' if bytes.get(start) == Some(&b'=') => return None,
+        // `a == b`, and `token::read()`.
+        b'=' | b':' if bytes.get(start) == Some(&separator) => return None,
         b'=' if bytes.get(start) == Some(&b'>') => {
             start += 1;
             return arrow_value(rules, text, name, start + blanks(start)?);
@@ -308,9 +308,15 @@ fn ends_value(rest: &[u8]) -> bool {
     if *mark == b' ' && [&b"&& "[..], b"|| ", b"| ", b"; "].iter().any(|sign| begun.starts_with(sign)) {
         return true;
     }
+    // The name may be in quotes, escaped ones where the text was cut out of JSON.
+    let quoted = |byte: &u8| is_quote(*byte) || *byte == b'\\';
+    let begun =
+        begun.get(begun.iter().take(LONGEST).take_while(|byte| quoted(byte)).count()..).unwrap_or_default();
     let name = begun.iter().take(LONGEST).take_while(|byte| is_name_byte(**byte)).count();
     let is_name = begun.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
     let sign = begun.get(name..).unwrap_or_default();
+    let sign =
+        sign.get(sign.iter().take(LONGEST).take_while(|byte| quoted(byte)).count()..).unwrap_or_default();
     is_name && (sign.starts_with(b": ") || *mark != b' ' && sign.starts_with(b"="))
 }
 
