@@ -18,15 +18,6 @@ fn message(text: &str) -> String {
     format!(r#"{{"id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"q":{text}}}}}}}"#)
 }
 
-fn key(rules: &Rules, text: &str, written: Written<'_>) -> Vec<u8> {
-    let tree = Tree::of(text).unwrap();
-    let treatments = rules.treatments(&tree, written);
-    let mut out = Vec::new();
-    canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
-    let _ = treatments.settle(&mut out, 0);
-    out
-}
-
 #[test]
 fn what_is_found_in_text_is_matched() {
     let rules = Arc::new(rules(&[]));

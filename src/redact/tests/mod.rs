@@ -32,12 +32,17 @@ fn redact(own: &[&str], text: &str) -> String {
     once
 }
 
-/// The comparison form under the rules.
-fn form(rules: &Rules, text: &str) -> String {
+/// The comparison form of a message in which redaction has written this, as bytes.
+fn key(rules: &Rules, text: &str, written: Written<'_>) -> Vec<u8> {
     let tree = Tree::of(text).unwrap();
-    let treatments = rules.treatments(&tree, Written::Live);
+    let treatments = rules.treatments(&tree, written);
     let mut out = Vec::new();
     canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
     let _ = treatments.settle(&mut out, 0);
-    String::from_utf8_lossy(&out).into_owned()
+    out
+}
+
+/// The comparison form of a live message under the rules.
+fn form(rules: &Rules, text: &str) -> String {
+    String::from_utf8_lossy(&key(rules, text, Written::Live)).into_owned()
 }

@@ -175,15 +175,6 @@ fn frame(inside: &str) -> String {
     format!(r#"{{"id":1,"method":"tools/call","params":{{"arguments":{inside}}}}}"#)
 }
 
-fn key(rules: &Rules, text: &str, written: Written<'_>) -> Vec<u8> {
-    let tree = Tree::of(text).unwrap();
-    let treatments = rules.treatments(&tree, written);
-    let mut out = Vec::new();
-    canonical::write(&tree, 0, &mut out, &mut |node| treatments.treat(node));
-    let _ = treatments.settle(&mut out, 0);
-    out
-}
-
 fn in_order(rules: &Rules, text: &str, written: Written<'_>) -> Vec<u8> {
     let tree = Tree::of(text).unwrap();
     let treatments = rules.verbatim(&tree, written);
