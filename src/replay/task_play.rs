@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use super::choose::Why;
 use super::inputs::Inputs;
-use super::key;
 use super::live;
 use super::player::{Output, Part, Player, Request};
 use super::report::Miss;
@@ -259,7 +258,7 @@ impl Player {
     fn get_task(&mut self, request: &Request<'_>, index: usize, now: u64) {
         let instance = self.tasks.instances.get(index);
         if instance.is_some_and(|instance| instance.cancelled && !instance.aftermath) {
-            self.count_unrecorded(key::describe(request.text, &request.view));
+            self.count_unrecorded(self.subject(request).to_string());
             return self.answer_task(request, index);
         }
         self.report.hits += 1;
@@ -316,7 +315,7 @@ impl Player {
             self.report.hits += 1;
             return self.start_for_task(request, exchange, first, index, now);
         }
-        self.count_unrecorded(key::describe(request.text, &request.view));
+        self.count_unrecorded(self.subject(request).to_string());
         if ended {
             let error = live::error(request.id, code::INVALID_PARAMS, "the task has already ended", None);
             return self.answer(request.to(), Part::Made, error);
